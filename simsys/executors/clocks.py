@@ -85,7 +85,7 @@ class Clocks:
         busy_s: Sequence[float],
         sent_bytes: Sequence[float],
     ) -> float:
-        """Report `count` further iterations to the probes; the ranks go on after them, ahead of the clock.
+        """Report `count` further iterations to the probes; the ranks continue after them, ahead of the clock.
 
         Args:
             ranks: Representative ranks.

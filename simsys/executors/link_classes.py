@@ -3,8 +3,8 @@
 Ranks of one role do the same work, but others may be on the links of some of them only. So ranks, what they exchange,
 and links are distinguished by each other until nothing changes: ranks by their groups, groups by their ranks and by
 the links of each of their transfers, links by the transfers on them. That is the coarsest equitable partition (colour
-refinement). Max-min fair rates, and so all that happens, are the same for all of one class: whoever is treated
-differently has been distinguished before.
+refinement). Max-min fair rates, and so all that happens, are the same for all of one class: an exception would have
+been distinguished before.
 
 A class is a number of 64 bits that depends on all that distinguishes it; two are confused once in 2⁶⁴ pairs.
 """

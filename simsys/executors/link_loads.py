@@ -55,7 +55,7 @@ class LinkLoads:
     def of(
         self, collectives: Iterable[tuple[CollectiveKind, float, int]]
     ) -> tuple[list[tuple[Footprint, float]], int, float]:
-        """The loads of collectives that follow one another, each repeated so many times.
+        """The loads of consecutive collectives, each with a number of repetitions.
 
         Returns:
             Footprints with their bytes, the number of steps, and the sum of the bytes of one transfer in each step.

@@ -93,7 +93,7 @@ class Recording(Executor):
         model: Not used, but asked for as by every executor.
         roles: Sets of ranks that do the same work; here every rank runs a process.
         probes: Observers; they hear of no operation, since none takes time.
-        max_operations: After so many, the module is taken not to end.
+        max_operations: Number of operations after which the module counts as endless.
     """
 
     def __init__(

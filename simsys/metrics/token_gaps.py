@@ -71,7 +71,7 @@ class TokenGaps:
         for rank, log in engines.items():
             since_s, until_s, count = np.array(log.waits).reshape(-1, 3).T
             weight, new = count.astype(np.int64), joined.get(rank)
-            if new:  # those that joined as a pause began have waited for longer
+            if new:  # sequences that joined at the start of a pause have waited for longer
                 weight -= np.array([new[time_s] for time_s in since_s.tolist()], dtype=np.int64)
             waits.append((rank, since_s, until_s, weight, False))
         for rank in joined:

@@ -32,8 +32,8 @@ class Block:
         output_elements_per_logit: Elements handed on for each token of a decoder that stands beside an encoder.
         activation_elements_per_logit: Elements kept for each such token.
         replicated_activation_elements_per_logit: The part of them that tensor parallelism leaves whole.
-        shared_elements_per_token: Elements of each encoder token that the block reads besides its input and that
-            equal blocks in a row keep once: the output of the encoder, for cross-attention.
+        shared_elements_per_token: Elements of each encoder token that the block reads in addition to its input and
+            that equal blocks in a row keep once: the output of the encoder, for cross-attention.
         backward_flop_ratio: Work of the backward pass over that of the forward pass.
         routed_activation_elements_per_token: What of the kept elements belongs to routed experts.
         spread: True if the layers of this block alternate with other spread layers in the model. They are listed

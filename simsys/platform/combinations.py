@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from simsys.platform.flow_set import FlowSet, Portion, Stream
 
-_MOST = 1 << 14  # whose rates are kept
+_MOST = 1 << 14  # with cached rates
 
 Rates = list[list[Portion]]
 """For each stream its flows by rate."""
@@ -16,8 +16,8 @@ class Combinations:
     """The rates of combinations of streams.
 
     Args:
-        solve: Finds those of some sets of flows.
-        forget: Called before all of them are forgotten, when there are too many.
+        solve: Computes the rates of sets of flows.
+        forget: Called before the cache is cleared, when it is full.
     """
 
     def __init__(self, solve: Callable[[Sequence[FlowSet]], Rates], forget: Callable[[], None]) -> None:
@@ -38,7 +38,7 @@ class Combinations:
         return found
 
     def clear(self) -> None:
-        """Forget all."""
+        """Clear the cache."""
         self._known.clear()
 
     def _in_order(self, streams: Sequence[Stream]) -> Rates:

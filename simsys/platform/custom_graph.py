@@ -16,7 +16,7 @@ from simsys.platform.routing import Routing
 from simsys.platform.topology import Topology, TopologyError, check_count
 
 Ends: TypeAlias = Literal["gpu", "node"]
-"""What the graph joins: all GPUs, or nodes with insides and NICs of their own."""
+"""Kinds of vertices: all GPUs, or nodes with their own insides and NICs."""
 
 _END = re.compile(r"(gpu|node)(0|[1-9]\d{0,8})", re.ASCII)
 _MEANT_AS_END = re.compile(r"(gpu|node)[\s_-]*\d+", re.ASCII | re.IGNORECASE)
@@ -27,12 +27,12 @@ class Edge:
     """A cable.
 
     Args:
-        src: Name of the vertex that it comes from.
-        dst: Name of the vertex that it goes to.
-        bytes_per_s: Bandwidth of each direction; None for that of the network.
-        latency_s: Latency of each direction; None for that of the network.
-        bidirectional: Whether it also leads back.
-        kind: What to call it in reports.
+        src: Name of the source vertex.
+        dst: Name of the destination vertex.
+        bytes_per_s: Bandwidth of each direction; None for the default of the network.
+        latency_s: Latency of each direction; None for the default of the network.
+        bidirectional: True for both directions.
+        kind: Name of its kind in reports.
     """
 
     src: str
@@ -45,7 +45,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class EdgeProblem:
-    """What is wrong with an edge (`field` is ``src`` or ``dst``), or with all of them if `edge` is None."""
+    """A problem of an edge (`field` is ``src`` or ``dst``), or of the whole graph if `edge` is None."""
 
     message: str
     edge: int | None = None
@@ -53,7 +53,7 @@ class EdgeProblem:
 
 
 def joined(edges: Iterable[Edge]) -> Ends:
-    """What a graph joins: nodes if it names any, else GPUs."""
+    """The kind of vertices of a graph: nodes if it names any, else GPUs."""
     named = (_END.fullmatch(name) for edge in edges for name in (edge.src, edge.dst))
     return "node" if any(match is not None and match[1] == "node" for match in named) else "gpu"
 

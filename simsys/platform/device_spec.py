@@ -20,11 +20,11 @@ from simsys.sums import ordered_sum
 ALIGNMENT = 8
 """Rows of 16-bit matrices are aligned to 16 bytes only with a multiple of this number of elements."""
 UNALIGNED = 0.4
-"""Speed of a matrix product whose rows do not, over that of one whose rows do: tensor cores are then fed by narrower
-loads (NVIDIA, "Matrix Multiplication Background User's Guide", on tensor core requirements). Set on the vocabulary of
-50,257 tokens in vTrain's measurements on A100: 80 to 90 TFLOP/s."""
+"""Relative speed of a matrix product with unaligned rows: tensor cores are fed by narrower loads (NVIDIA, "Matrix
+Multiplication Background User's Guide", on tensor core requirements). Set on the vocabulary of 50,257 tokens in
+vTrain's measurements on A100: 80 to 90 TFLOP/s."""
 UNALIGNED_INNER = 0.1
-"""The same where it is what is read that is not aligned, as in attention with heads of 150: no tensor cores then. Set
+"""Relative speed if the inputs are unaligned, as in attention with heads of 150: no tensor cores are used. Set
 on BigScience's measurements of models of 180 billion parameters on A100, a quarter slower with heads of 108 or 150
 than with 128 or 144."""
 
@@ -78,7 +78,7 @@ class EfficiencyCurve:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """One device as the simulation sees it; plain data, SI units.
+    """The specification of one device; plain data, SI units.
 
     Args:
         name: Name of the hardware profile.
@@ -91,16 +91,14 @@ class DeviceSpec:
         pcie_latency_s: Latency to the host.
         tdp_watt: Thermal design power: a cap, not an average.
         usd_per_hour: Price of one device; 0 if unknown.
-        curves: Efficiency by kernel kind, then by dtype or ``default``; that of the products of experts, under
-            ``grouped_gemm``, is that of ``gemm`` where there is none.
-        floor_s: What a kernel takes beside computing and moving data, by kind, then by dtype or ``default``; 0 where
-            there is none.
+        curves: Efficiency by kernel kind, then by dtype or ``default``; for products of experts, ``grouped_gemm``, by
+            default ``gemm``.
+        floor_s: Fixed time of a kernel, by kind, then by dtype or ``default``; 0 by default.
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
-        host_update_bytes_per_s: What an optimizer on the host reads and writes for this device: its share of the
-            bandwidth of the host's memory, times the part of it that such an optimizer reaches; 0 if unknown.
-        host_speed: How fast a core of the host is, over one of the hosts for which engines' host times are given.
-        kernel_gap: What a serving step loses between kernels, over one of the devices for which engines' times per
-            layer are given.
+        host_update_bytes_per_s: Memory traffic of an optimizer on the host for this device: its share of host memory
+            bandwidth times the efficiency of the optimizer; 0 if unknown.
+        host_speed: Speed of a host core relative to the hosts of engines' host times.
+        kernel_gap: Gaps between kernels of a serving step relative to the device of engines' times per layer.
     """
 
     name: str
@@ -122,11 +120,11 @@ class DeviceSpec:
 
 
 def kernel_seconds(spec: DeviceSpec, kernel: Kernel) -> float:
-    """How long one kernel takes: ``launches · floor + max(flop / (peak · e_c), bytes / (bandwidth · e_m))``.
+    """The duration of one kernel: ``launches · floor + max(flop / (peak · e_c), bytes / (bandwidth · e_m))``.
 
     Args:
         spec: The device.
-        kernel: What it computes and moves.
+        kernel: The kernel.
 
     Returns:
         Seconds, without the host's launch overhead.
@@ -168,7 +166,7 @@ class KernelRates:
         self._peak = spec.peak_flop_per_s.get(dtype)
         self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
         self._alignment = alignment
-        self._rows, self._reached = -1.0, (0.0, 0.0, 0.0)  # of some rows, and what they reach
+        self._rows, self._reached = -1.0, (0.0, 0.0, 0.0)  # by rows, and attained shares
 
     @property
     def computes(self) -> bool:
@@ -221,12 +219,12 @@ def _unaligned(elements: int) -> bool:
 
 
 def work_seconds(spec: DeviceSpec, work: Work, overhead_per_layer_s: float = 0.0) -> float:
-    """How long kernels that run one after another take, if the host launches them in time.
+    """The duration of consecutive kernels, if the host launches them in time.
 
     Args:
         spec: The device.
-        work: Kernels, and how many layers' worth of overhead they carry.
-        overhead_per_layer_s: What a layer loses between its kernels, per pass.
+        work: Kernels, and the number of layers for overheads.
+        overhead_per_layer_s: Gaps between the kernels of a layer, per pass.
 
     Returns:
         ``host + layers · overhead + Σ kernel_seconds``.

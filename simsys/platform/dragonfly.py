@@ -1,6 +1,6 @@
-"""The dragonfly: groups of fully joined routers, and few global cables between the groups.
+"""The dragonfly: groups of fully connected routers, and few global cables between the groups.
 
-Terms and the balanced shape are those of Kim et al. 2008, "Technology-driven, highly-scalable dragonfly topology": p
+Terms and the balanced shape are from Kim et al. 2008, "Technology-driven, highly-scalable dragonfly topology": p
 terminals and h global links per router, a routers per group, a = 2p = 2h, and at most a·h + 1 groups. Routing is
 minimal: a route passes at most one global link, from its source's group straight to its destination's.
 """

@@ -101,7 +101,7 @@ def executors_clock(env: simpy.Environment) -> Environment:
     """The environment of a platform that executors drive.
 
     Raises:
-        UsageError: If it is not the `Environment` of simsys, whose events executors schedule at absolute times.
+        UsageError: If it is not the `Environment` of simsys, which executors need for events at absolute times.
     """
     if not isinstance(env, Environment):
         raise UsageError(

@@ -16,7 +16,7 @@ LATE = EventPriority(NORMAL + 1)
 
 
 def boundary(rank: int) -> EventPriority:
-    """Priority of the end of a step of the replica whose first rank this is; those of one moment come in order."""
+    """Priority of the end of a step of the replica with this first rank; simultaneous ends are in order of ranks."""
     return EventPriority(LATE + 1 + rank)
 
 
@@ -54,8 +54,8 @@ def processed(env: simpy.Environment) -> Event:
 class At(Event):
     """An event that succeeds at an absolute time.
 
-    A `simpy.Timeout` takes a delay, and ``now + (t - now)`` need not equal ``t``; times that come from a
-    calendar or a closed form must not be rounded twice.
+    A `simpy.Timeout` takes a delay, and ``now + (t - now)`` need not equal ``t``; times from a calendar or a closed
+    form must not be rounded twice.
 
     Args:
         env: The environment.
@@ -100,4 +100,4 @@ class Clock(simpy.Environment):
     def __init__(self, initial_time: float = 0.0) -> None:
         super().__init__(initial_time)
         self.priority: int = URGENT
-        """That of the event under way."""
+        """Priority of the current event."""

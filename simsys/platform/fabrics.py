@@ -24,7 +24,7 @@ TOPOLOGY_TYPES: Mapping[str, Callable[..., Topology]] = {
 """Builders of (GPUs, bandwidth in bytes/s and latency in s of every link, further settings by keyword)."""
 
 PORT_PER_NIC = frozenset({"switch", "fat_tree", "rail_optimized", "dragonfly"})
-"""Fabrics in which each NIC of a node has a port of its own; in the others a node is one vertex."""
+"""Fabrics with a port per NIC; in other fabrics a node is one vertex."""
 
 GROUPED = PORT_PER_NIC - {"switch"}
-"""Those of them that mind which ports belong to one node (`per_node`)."""
+"""Fabrics that depend on the ports of a node (`per_node`)."""

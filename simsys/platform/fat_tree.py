@@ -23,7 +23,7 @@ DEFAULT_RADIX = 64
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Counts of a fat tree; `spines` are those of a pod, each with as many links up as down if there are cores."""
+    """Counts of a fat tree; `spines` are per pod, each with equal uplinks and downlinks if there are cores."""
 
     leaf_size: int
     leaves: int
@@ -50,17 +50,17 @@ def fat_tree(
 
     Args:
         n: GPUs, or ports of nodes, node by node.
-        bytes_per_s: Bandwidth of a port and direction. Uplinks of leaves have it too, but for the rounding of their
+        bytes_per_s: Bandwidth of a port and direction. Uplinks of leaves have it, too, up to rounding of their
             number: together they have exactly the downlinks' bandwidth over `oversubscription`.
-        latency_s: Latency of each link, the switch that it leads to included.
-        per_node: Ports of a node, all of which hang on one leaf.
-        leaf_size: Nodes per leaf; by default as many as leave ports for the uplinks.
+        latency_s: Latency of each link, including its target switch.
+        per_node: Ports of a node, all on one leaf.
+        leaf_size: Nodes per leaf; by default the most that leave ports for the uplinks.
         oversubscription: Bandwidth of a leaf's downlinks over that of its uplinks.
-        radix: Ports of a switch. A spine that would have several links to a leaf is as many spines here.
+        radix: Ports of a switch. A spine with several links to a leaf is split into several spines.
 
     Raises:
-        TopologyError: Too many ports for three levels, or too many on a leaf.
-        UsageError: Another argument is out of range.
+        TopologyError: If there are too many ports for three levels, or on a leaf.
+        UsageError: If another argument is out of range.
     """
     return _clos("fat_tree", n, bytes_per_s, latency_s, per_node, leaf_size, oversubscription, radix, rails=1)
 
@@ -75,9 +75,9 @@ def rail_optimized(
     oversubscription: float = 1.0,
     radix: int = DEFAULT_RADIX,
 ) -> Topology:
-    """A fat tree whose leaves are rails: port i of each node is on leaf i of its unit, where all others are ports i.
+    """A fat tree with rails as leaves: port i of each node is on leaf i of its unit.
 
-    A unit is `leaf_size` nodes and `per_node` leaves; spines join the rails and the units. Whether traffic for
+    A unit is `leaf_size` nodes and `per_node` leaves; spines connect rails and units. Whether traffic for
     another rail passes a spine or first changes the rail inside its node is the cluster's choice
     (`simsys.platform.routes.NodeRouting`).
 
@@ -125,7 +125,7 @@ def _clos(
 def _shape(
     nodes: int, per_leaf: int, rails: int, leaf_size: int | None, oversubscription: float, radix: int
 ) -> _Shape:
-    """How many switches it takes, with `per_leaf` ports of a node on each of `rails` leaves."""
+    """Number of switches, with `per_leaf` ports of a node on each of `rails` leaves."""
     if not 0.0 < oversubscription < math.inf:
         raise TopologyError("oversubscription", f"oversubscription must be positive, not {oversubscription!r}")
     check_count("radix", radix)

@@ -1,17 +1,16 @@
 """First come, first served on every link: a calendar per link, each reserved when the transfer reaches it.
 
 Cut-through: a transfer's head moves on to the next link one latency after it entered the previous one; its tail leaves
-a link when the link has serialised it, but not before it has come in. So an undisturbed transfer takes the
-sum of the latencies plus the bytes over the slowest link, and each link of the route is reserved at the
-moment the head reaches it, never ahead of time. A link is reserved for as long as it needs itself: while a
-transfer trickles in from a slower link, packets of others pass, or eight NICs could not share one fast uplink.
+a link when the link has serialised it, but not before its arrival. So the time of an uncontended transfer is the sum
+of the latencies plus the bytes over the slowest link. Each link of the route is reserved when the head reaches it,
+never ahead of time, and only for its own serialisation time. Otherwise eight NICs could not share one fast uplink.
 
-Whole messages are served in turn, as in ASTRA-sim. Real switches interleave packets, so where a message waits behind
-one that is limited elsewhere, times are longer here than with fair sharing.
+Whole messages are served in turn, as in ASTRA-sim.
 
-A link that changes has the bandwidth and latency of the moment when a transfer gets its turn there.
+Real switches interleave packets, so a message behind one that is limited elsewhere is slower here than with fair
+sharing. A varying link has the bandwidth and latency of the start of a transfer's turn.
 
-Store-and-forward: a link takes a transfer on when it has all of it, so every link adds its latency and its
+Store-and-forward: a link starts a transfer after its complete arrival, so every link adds its latency and its
 serialisation, as in ASTRA-sim's congestion-aware network (astra-network-analytical, congestion_aware/Link.cpp).
 """
 
@@ -105,7 +104,7 @@ class FifoNetwork(Network[CalendarLink, Routes]):
         return found
 
     def claim(self, steps: Sequence[Step[Routes]]) -> Claim:
-        """As `QuietNetwork.claim`."""
+        """Claim links, as `QuietNetwork.claim`."""
         links = dict.fromkeys(
             link for step in steps for route in step.transfers for hop in route for link in hop.members
         )
@@ -116,25 +115,25 @@ class FifoNetwork(Network[CalendarLink, Routes]):
         return found
 
     def resume(self, step: Step[Routes], started_s: float) -> Event:
-        """As `QuietNetwork.resume`."""
+        """Materialise a step, as `QuietNetwork.resume`."""
         flight = Flight(self.env, step.nbytes, step.pause_s)
         flight.resume(step.transfers, started_s)
         return flight.event
 
     def count(self, step: Step[Routes], times: int, time_s: float) -> None:
-        """As `QuietNetwork.count`."""
+        """Count traffic, as `QuietNetwork.count`."""
         for link, copy in _rehearse(step.transfers, step.nbytes, time_s)[1].items() if times else ():
             link.nbytes += times * copy.nbytes
             link.busy_s += times * copy.busy_s
             link.queued_s += times * copy.queued_s
 
     def remember(self, schedule: QuietSchedule[Routes]) -> None:
-        """As `QuietNetwork.remember`."""
+        """Record steps, as `QuietNetwork.remember`."""
         self._quiet.append(schedule)
 
 
 class CalendarClaim(Claim):
-    """A claim on links with calendars, which know who holds them.
+    """A claim on links with calendars, which know their holder.
 
     Args:
         env: The environment.
@@ -184,7 +183,7 @@ class StoreAndForwardNetwork(FifoNetwork):
         return StoreAndForwardLink(spec)
 
     def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
-        """Every hop serialises once; at the worst one, the others that share it come first."""
+        """Every hop serialises once; at the worst hop, the other transfers come first."""
         slowest_s = 0.0  # per byte
         for way in ways:
             hops = [
@@ -197,10 +196,10 @@ class StoreAndForwardNetwork(FifoNetwork):
 
 
 def _rehearse(transfers: Routes, nbytes: float, time_s: float) -> tuple[float, dict[CalendarLink, CalendarLink]]:
-    """Carry transfers out on idle copies of their links as they are at a time.
+    """Simulate transfers on idle copies of their links in the state of a given time.
 
     Returns:
-        How long that takes, and the copies, which know what they have carried.
+        The duration, and the copies with their traffic.
     """
     copies: dict[CalendarLink, CalendarLink] = {}
     hops: dict[Hop, Hop] = {}

@@ -85,7 +85,7 @@ class FlowSet:
         self.claims: list[Claim] = []
         """Of a whole set, claims on any of its links."""
         self.streams: dict[Stream, None] = {}
-        """Of a whole set, what is being sent."""
+        """Active portions of a whole set."""
 
     @property
     def links(self) -> list[int]:
@@ -148,7 +148,7 @@ class Stream:
         """When the last bytes are sent, if nothing changes."""
 
     def settle(self, now_s: float) -> None:
-        """Account for what has been sent up to now."""
+        """Account for the bytes sent up to now."""
         elapsed_s = now_s - self.since_s
         if elapsed_s > 0.0 and self.portion is not None:
             sent_bytes = min(self.bytes_per_s * elapsed_s, self.left_bytes)

@@ -13,11 +13,11 @@ class LinkSpec:
     """One direction of a cable.
 
     Args:
-        src: Vertex it comes from.
-        dst: Vertex it goes to.
+        src: Source vertex.
+        dst: Destination vertex.
         bytes_per_s: Bandwidth in this direction.
-        latency_s: Time the first byte takes.
-        kind: What it belongs to, such as ``ring``, ``nvswitch`` or ``nic``.
+        latency_s: Time of the first byte.
+        kind: Its kind, such as ``ring``, ``nvswitch`` or ``nic``.
     """
 
     src: int

@@ -1,4 +1,4 @@
-"""Transfers over the links of a topology: what every model of contention offers."""
+"""Transfers over the links of a topology: the interface of all contention models."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Network(ABC, Generic[LinkT, Prepared]):
 
     Args:
         env: The environment.
-        topology: Vertices and links, with what these can do at the beginning.
-        timelines: Links that change, with what they can do at all times, by index.
+        topology: Vertices and links, with their initial specifications.
+        timelines: Varying links with their specifications over time, by index.
     """
 
     contention: ClassVar[str]
@@ -87,7 +87,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         Args:
             transfers: The transfers.
             nbytes: Bytes of each.
-            time_s: When they start; links that change are taken to stay as they are then.
+            time_s: When they start; varying links are assumed constant from then on.
         """
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
 
     @property
     def links(self) -> Sequence[LinkT]:
-        """All links, in the order of the topology, with what they carried up to now."""
+        """All links, in the order of the topology, with their traffic up to now."""
         return self._links
 
     def link(self, number: int) -> LinkT:
@@ -104,7 +104,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return self._links[number]
 
     def counters(self) -> list[float]:
-        """What every link has carried so far, in bytes and busy seconds, and how long transfers have waited there."""
+        """Traffic of every link so far, in bytes and busy seconds, and waiting time of transfers."""
         return [figure for link in self.links for figure in (link.nbytes, link.busy_s, link.queued_s)]
 
     def repeat(self, counters: Sequence[float], times: int) -> None:
@@ -158,11 +158,11 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return [Step(self.prepare(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
     def epoch(self, time_s: float) -> int:
-        """How many times links have changed by a time."""
+        """Number of changes of links by a time."""
         return bisect_right(self.changes_s, time_s) if self.changes_s else 0
 
     def steady(self, time_s: float) -> Self:
-        """A network whose links are always as those of this one are at a time; itself if that is the beginning."""
+        """A network with constant links in the state of a time; itself for the initial state."""
         epoch = self.epoch(time_s)
         if not epoch:
             return self
@@ -173,7 +173,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return found
 
     def idle_copy(self, time_s: float) -> Self:
-        """An idle network with a clock of its own, whose links are always as those of this one are at a time."""
+        """An idle network with its own clock and constant links in the state of a time."""
         epoch = self.epoch(time_s)
         found = self._copies.get(epoch)
         if found is None:
@@ -182,12 +182,12 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return found
 
     def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
-        """How long the transfers of each of some groups take if all groups start together on idle links.
+        """Durations of the transfers of each group if all groups start together on idle links.
 
         Args:
             groups: Source and destination of the transfers of each group.
             nbytes: Bytes of each transfer.
-            time_s: When they start; links that change are taken to stay as they are then.
+            time_s: When they start; varying links are assumed constant from then on.
         """
         copy = self.idle_copy(time_s)
         started_s, ends_s = copy.env.now, [0.0] * len(groups)
@@ -201,11 +201,11 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return ends_s
 
     def seconds_together(self, collectives: Sequence[Sequence[LockStep]], time_s: float = 0.0) -> float:
-        """How long collectives take that start together on idle links, until the last one ends.
+        """Duration of collectives that start together on idle links, until the last one ends.
 
         Args:
             collectives: The steps of each.
-            time_s: When they start; links that change are taken to stay as they are then.
+            time_s: When they start; varying links are assumed constant from then on.
         """
         copy = self.idle_copy(time_s)
         started_s = copy.env.now
@@ -227,12 +227,12 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return collision(self.topology, pairs)
 
     def figures(self, link: int) -> tuple[object, ...]:
-        """What distinguishes a link from others in the time that transfers take: bandwidth, latency, changes."""
+        """Properties of a link that determine the time of transfers: bandwidth, latency, changes."""
         found = self._links[link]
         return found.spec.bytes_per_s, found.spec.latency_s, id(found.timeline) if found.timeline is not None else 0
 
     def signature(self, gpus: Sequence[int]) -> tuple[object, ...]:
-        """Equal for groups of GPUs whose transfers among themselves take equal times, whatever these transfers are.
+        """Equal for groups of GPUs with equal times of any transfers among themselves.
 
         The links between each two GPUs of the group, numbered in the order of their appearance, with their figures.
         """
@@ -260,7 +260,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return latency_s, self._slowest(ways, link_loads(ways))
 
     def idle_paths(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[float, float]]:
-        """Latency in seconds and bytes/s of each of these transfers, which only together are those of `idle_path`."""
+        """Latency in seconds and bytes/s of each transfer; together they give `idle_path`."""
         ways = [self.way(src, dst) for src, dst in pairs]
         load = link_loads(ways)
         return {(self.latency_s(way), self._slowest([way], load)) for way in dict.fromkeys(ways)}
@@ -276,7 +276,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return slowest, {link: min(1.0, slowest * share / bytes_per_s[link]) for link, share in load.items()}
 
     def latency_s(self, way: Way) -> float:
-        """Time that the first byte takes over a way at the beginning, by the slowest of parallel links."""
+        """Initial latency of a path, over the slowest of parallel links."""
         links = self._links
         return ordered_sum(
             [

@@ -67,22 +67,21 @@ def nodes_on_fabric(
 ) -> Topology:
     """A cluster of nodes with equally many GPUs; GPU i of node k is vertex k·gpus_per_node + i.
 
-    A GPU reaches its node's router over its NIC, and the routers are joined by the fabric. On fabrics of switches,
-    each NIC has a port of its own with its share of the node's bandwidth, so NICs do not wait for each other; on
-    other fabrics a node has one router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have
-    neither inside nor NICs: the GPU itself is on the fabric. Nodes may differ in their insides and NICs; ports that a
-    node has no NIC for stay free.
+    A GPU reaches its node's router over its NIC, and the fabric connects the routers. On fabrics of switches, each NIC
+    has its own port with its share of the node's bandwidth, so NICs do not contend; on other fabrics a node has one
+    router. Traffic between GPUs of one node stays inside the node. Nodes of one GPU have neither inside nor NICs: the
+    GPU itself is on the fabric. Nodes may differ in their insides and NICs; ports without a NIC are unused.
 
     Args:
         num_nodes: Nodes; one node has no NICs and no fabric.
         gpus_per_node: GPUs of each node.
-        inside: Of all nodes, or of each; needed if a node has several GPUs.
-        nics: Of all nodes, or of each; needed if there are several nodes of several GPUs.
-        fabric: Needed if there are several nodes.
+        inside: Inside of all nodes, or of each; required for nodes with several GPUs.
+        nics: NICs of all nodes, or of each; required for several nodes with several GPUs.
+        fabric: The fabric; required for several nodes.
 
     Raises:
-        UsageError: A number is out of range or a needed part is missing.
-        UnknownNameError: `inside` or `fabric` is of an unknown kind.
+        UsageError: If a number is out of range or a required part is missing.
+        UnknownNameError: If `inside` or `fabric` is of an unknown kind.
     """
     check_count("num_nodes", num_nodes)
     check_count("gpus_per_node", gpus_per_node)

@@ -1,10 +1,10 @@
-"""How collectives and messages slow each other where their steps are not simulated: each occupies its links.
+"""Contention between collectives and messages without simulated steps: each occupies its links.
 
 An occupant has a rate: its speed as a share of its speed on idle links. It keeps each of its links busy for a share of
 the time, and the shares of all occupants of a link add up to at most 1; during latencies and software overheads a link
-serves others. Rates are max-min fair (`occupancy_rates.py`), in a unit that depends on how links are shared. Links
-that serve in turn pass one transfer of each occupant before the next of any, so all take equally many steps per
-second, however large these are. Links that share bandwidth give all equally many bytes/s.
+serves other occupants. Rates are max-min fair (`occupancy_rates.py`), in a unit that depends on how links are shared.
+FIFO links serve one transfer of each occupant in turn, so all have equal steps per second of any size. Fair links give
+all equal bytes/s.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Occupancy:
         self._present_s = self._lost_s = 0.0
 
     def lost_share(self) -> float:
-        """The share of the time of all who have been under way that they have lost to each other so far."""
+        """The share of time lost to contention so far, over all occupants."""
         return self._lost_s / self._present_s if self._present_s else 0.0
 
     def footprint(self, transfers: Iterable[tuple[Way, float]], traffic: Traffic) -> Footprint:
         """The footprint of transfers that begin now, each with its way and its share of the bytes.
 
-        Their bytes are counted with those of `traffic`, whose communication graph they do not change.
+        Their bytes are counted with `traffic`, without changing its communication graph.
         """
         shares: dict[int, float] = {}
         for way, share in transfers:
@@ -57,7 +57,7 @@ class Occupancy:
         return footprint
 
     def carried(self) -> dict[int, tuple[float, float]]:
-        """What each link has carried so far or is carrying, by number: bytes, and seconds at its full rate."""
+        """Past and current traffic of each link, by number: bytes, and seconds at its full rate."""
         carried: dict[int, tuple[float, float]] = {}
         for footprint in self._footprints:
             for link, share in footprint.shares.items():
@@ -67,7 +67,7 @@ class Occupancy:
         return carried
 
     def most_shared(self) -> int | None:
-        """The link, by number, that has been busiest of those that several footprints have used, if there are any."""
+        """The number of the busiest link shared by several footprints, or None."""
         users: dict[int, int] = {}
         for footprint in self._footprints:
             if footprint.account.nbytes:
@@ -89,12 +89,12 @@ class Occupancy:
         """Begin transfers now.
 
         Args:
-            parts: Their links: footprints, each with the bytes that it has its shares of.
-            seconds: How long they take on idle links.
+            parts: Footprints of their links, each with its bytes.
+            seconds: Duration on idle links.
             done: Called at their end.
-            steps: How many of them follow one another.
-            nbytes: Bytes of those that follow one another.
-            duty_cycle: The share of these seconds in which they take place.
+            steps: Number of consecutive ones.
+            nbytes: Bytes of consecutive ones.
+            duty_cycle: The share of these seconds with transfers.
         """
 
         def arrived(transfers: Transfers, event: Event) -> None:
@@ -108,18 +108,18 @@ class Occupancy:
         self.join(transfers)
 
     def pace(self, steps: float, nbytes: float, seconds: float) -> float:
-        """The pace, in steps/s or bytes/s as links are shared, of transfers that take some seconds on idle links."""
+        """The pace of transfers with a duration on idle links, in steps/s or bytes/s by the contention model."""
         return (steps if self._in_turn else nbytes) / seconds if seconds else 1.0
 
     def join(self, occupant: Occupant) -> None:
-        """An occupant begins; those that it meets may slow down."""
+        """Add an occupant; contending ones may slow down."""
         others = self._met_by(occupant)
         self._under_way[occupant] = None
         self._since_s[occupant] = self._env._now
         self._share([occupant, *others])
 
     def leave(self, occupant: Occupant) -> None:
-        """An occupant ends; those that it has met may speed up."""
+        """Remove an occupant; contending ones may speed up."""
         others = self._met_by(occupant)
         self._count(occupant)
         del self._under_way[occupant], self._since_s[occupant]
@@ -139,7 +139,7 @@ class Occupancy:
         self._share_apart(dict.fromkeys([occupant, *before, *self._met_by(occupant)]))
 
     def _met_by(self, occupant: Occupant) -> list[Occupant]:
-        """Those under way that it shares links with, directly or through others."""
+        """Active occupants in its connected component."""
         found: dict[Occupant, None] = {occupant: None}
         pending = [occupant]
         while pending:
@@ -168,14 +168,14 @@ class Occupancy:
                 occupant.go_on(rate)
 
     def _count(self, occupant: Occupant) -> None:
-        """Add up what an occupant has lost at its rate, which ends now."""
+        """Account for the time lost by an occupant at its current rate."""
         span_s = self._env._now - self._since_s[occupant]
         self._since_s[occupant] = self._env._now
         self._present_s += span_s
         self._lost_s += span_s * (1.0 - occupant.rate)
 
     def _share_apart(self, occupants: Iterable[Occupant]) -> None:
-        """Find the rates of occupants that may not all meet, group by group of those that do."""
+        """Recompute rates for each connected group of occupants."""
         left = list(occupants)
         while left:
             together = [left[0], *self._met_by(left[0])]

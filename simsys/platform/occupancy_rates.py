@@ -1,9 +1,9 @@
-"""Rates of occupants that meet on links.
+"""Rates of contending occupants.
 
-All paces rise together until some link is full; the occupants of that link keep theirs, and the others rise further:
-max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). Where links serve in turn, occupants also wait
-for each other on links that are not full (`turn_waits.py`). Where links share bandwidth, transfers that meet are
-slower for as long as they do (`bandwidth_losses.py`).
+All paces rise together until a link is full; its occupants keep their pace, and the others rise further:
+max-min fairness (Bertsekas & Gallager 1992, "Data Networks", §6.5.2). On FIFO links, occupants also wait for each
+other on links that are not full (`turn_waits.py`). On fair links, concurrent transfers slow each other down
+(`bandwidth_losses.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OccupancyRates:
         self._known: dict[tuple[object, ...], list[float]] = {}
 
     def of(self, occupants: Sequence[Occupant]) -> Sequence[float]:
-        """The rates of occupants that share links, directly or through others."""
+        """The rates of a connected group of occupants."""
         if len(occupants) == 1 and occupants[0].most_busy <= 1.0 + _ROUNDINGS:
             return (1.0,)
         key = tuple([occupant.key for occupant in occupants])
@@ -62,7 +62,7 @@ class OccupancyRates:
         return [float(rate) for rate in rates]
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
-        """One row per footprint and one column per link, those of links that are used alike only once."""
+        """One row per footprint and one column per link; links with equal use appear once."""
         import numpy as np
 
         footprints = [footprint for occupant in occupants for footprint in occupant.footprints]

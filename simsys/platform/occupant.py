@@ -1,4 +1,4 @@
-"""Users of links whose steps are not simulated: the links that each occupies, and its rate."""
+"""Users of links without simulated steps: occupied links, and rate."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Footprint:
         self.number = next(self._numbers)
         self.shares = shares
         self.busy_s = {link: share / bytes_per_s(link) for link, share in shares.items()}
-        """How long its bytes take at the link's full rate, per byte of the whole."""
+        """Time of its bytes at the link's full rate, per byte of the whole."""
         self.busiest_s = max(self.busy_s.values(), default=0.0)
         """The most of them."""
         self.account = account
 
 
 class Occupant:
-    """A user of links, at a rate that changes as others come and go."""
+    """A user of links, with a rate that changes with other users."""
 
     __slots__ = ("duty_cycle", "footprints", "key", "loads", "pace", "rate")
 
@@ -58,7 +58,7 @@ class Occupant:
 
         Args:
             parts: Footprints, each with the bytes that go over it.
-            seconds: How long that takes on idle links.
+            seconds: Duration on idle links.
             pace: Steps/s or bytes/s on idle links.
             duty_cycle: The share of these seconds in which it communicates.
         """
@@ -79,11 +79,11 @@ class Occupant:
 
 
 class Transfers(Occupant):
-    """Transfers that are under way together and end when they have arrived.
+    """Concurrent transfers that end when all have arrived.
 
     Args:
         env: The environment.
-        seconds: How long they take on idle links.
+        seconds: Duration on idle links.
         arrived: Called at their end.
     """
 

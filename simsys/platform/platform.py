@@ -27,15 +27,15 @@ from simsys.platform.traffic import payload_bytes
 
 
 class Platform:
-    """A cluster of GPUs joined by links, in a SimPy environment.
+    """A cluster of GPUs and links, in a SimPy environment.
 
     Args:
         specs: One `DeviceSpec` per GPU; GPU i is vertex i of the topology.
         topology: Links between the GPUs.
-        env: The environment; a new one if left out.
-        network: The model of contention on the links.
-        speeds: GPUs whose speed changes, with their specs at all times.
-        links: Links that change, with their specs at all times, by index.
+        env: The environment; by default a new one.
+        network: The contention model.
+        speeds: Varying GPUs with their specifications over time.
+        links: Varying links with their specifications over time, by index.
 
     Raises:
         UsageError: If the number of specs is not the topology's number of GPUs.
@@ -63,7 +63,7 @@ class Platform:
         self._changes_s = sorted({*slowed_s, *self.network.changes_s})
 
     def epoch(self, time_s: float) -> int:
-        """How many times some device or link has changed by a time."""
+        """Number of changes of devices and links by a time."""
         return bisect_right(self._changes_s, time_s)
 
     def next_change_s(self, time_s: float) -> float:
@@ -180,14 +180,14 @@ class Platform:
         return [max(0.0, device.busy_before(now)) / now if now else 0.0 for device in self.devices]
 
     def link_statistics(self, payload: Mapping[int, float] | None = None) -> dict[str, list[Any]]:
-        """The links that have carried anything, as columns.
+        """The used links, as columns.
 
-        They are source and destination vertex, their names, kind, bandwidth, latency, payload bytes, the same with
-        what protocols add, busy share so far, and the time that transfers have lost at the link to others, added up
-        (it may exceed the time of the run; 0 where transfers only occupy links, since it is not known).
+        They are source and destination vertex, their names, kind, bandwidth, latency, payload bytes, bytes with
+        protocol overhead, busy share so far, and the total time of transfers lost to contention at the link (it may
+        exceed the time of the run; 0 where transfers only occupy links, since it is unknown).
 
         Args:
-            payload: Bytes that GPUs sent over each link; as `payload` has them if left out.
+            payload: Payload bytes by link; by default those of `payload`.
 
         Returns:
             One list for each column, with one entry for each link.
@@ -219,7 +219,7 @@ class Platform:
             yield number, link.nbytes + nbytes, busy_s, link
 
     def payload(self, traffic: Mapping[str, Sequence[Any]] | None = None) -> dict[int, float]:
-        """Bytes that GPUs sent over each link, without what protocols add; empty if no link has carried anything.
+        """Payload bytes by link, without protocol overhead; empty without traffic.
 
         Args:
             traffic: A communication graph; that of the whole network if left out.
@@ -235,7 +235,7 @@ class Platform:
     def gpu_statistics(self, payload: Mapping[int, float] | None = None) -> dict[str, list[Any]]:
         """Every GPU: busy share, payload bytes sent and received over its links, peak memory, as columns.
 
-        Bytes that a GPU forwards for others count as sent and received. They are 0 if no link has carried anything.
+        Forwarded bytes count as sent and received.
 
         Args:
             payload: As for `link_statistics`.
@@ -273,4 +273,4 @@ def _check_amount(what: str, amount: float) -> None:
 
 
 _SATURATED_ROWS = 8192.0
-"""A task without a shape is taken to be large enough for the plateau of the efficiency curve."""
+"""A task without a shape is assumed to reach the plateau of the efficiency curve."""

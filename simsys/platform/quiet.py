@@ -1,16 +1,15 @@
-"""Uncontended collectives: one event, however many ranks and steps.
+"""Uncontended collectives: one event for any number of ranks and steps.
 
 An uncontended collective needs no simulation: the network knows the duration of each step on idle links, and no step
 leaves a link busy beyond its end, so the times add up. When another transfer starts on one of its links, the network
 materialises its exact state (current step, progress of transfers), and the collective continues step by step until it
-is uncontended again. Once held, links stay held between collectives, so that the next one on the same links costs the
-same whatever their number.
+is uncontended again. Links stay claimed between collectives, so that the next one on these links has a constant cost.
 
-Where links change at known times, how long steps take is found for each epoch between changes; a collective that goes
-on at a change is established then, too, and goes on step by step until it claims its links as they are now.
+If links change at known times, step durations are computed for each epoch between changes. A collective in progress at
+a change is materialised, too, and continues step by step until it claims its links in their new state.
 
-Times equal those of the steps but for the rounding of sums (t0 + k·d instead of d added k times). At equal times, the
-steps of whoever holds the links come before transfers that start at that moment.
+Times equal those of the steps except for rounding of sums (t0 + k·d instead of d added k times). At equal times, steps
+of the collective with the claim come before transfers that start then.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from simsys.sums import ordered_sum
 
 
 class QuietNetwork(Protocol[Prepared]):
-    """What a network has to know for uncontended collectives."""
+    """The interface of a network for uncontended collectives."""
 
     env: simpy.Environment
 
     @abstractmethod
     def begin(self, transfers: Prepared, nbytes: float, pause_s: float = 0.0) -> Event:
-        """As `Network.begin`."""
+        """Begin transfers, as `Network.begin`."""
 
     @abstractmethod
     def step_seconds(self, transfers: Prepared, nbytes: float, time_s: float = 0.0) -> float:
-        """As `Network.step_seconds`."""
+        """Durations of steps, as `Network.step_seconds`."""
 
     @abstractmethod
     def claim(self, steps: Sequence[Step[Prepared]]) -> Claim:
@@ -48,10 +47,10 @@ class QuietNetwork(Protocol[Prepared]):
 
     @abstractmethod
     def resume(self, step: Step[Prepared], started_s: float) -> Event:
-        """Be where the transfers of a step are now that began at `started_s` and had their links for themselves.
+        """Materialise the transfers of an uncontended step that began at `started_s`.
 
         Returns:
-            An event for the end of the step, as that of `begin`.
+            An event for the end of the step, as from `begin`.
         """
 
     @abstractmethod
@@ -60,15 +59,15 @@ class QuietNetwork(Protocol[Prepared]):
 
     @abstractmethod
     def remember(self, schedule: QuietSchedule[Prepared]) -> None:
-        """Let a schedule `settle` before the links are asked what they have carried."""
+        """Register a schedule to `settle` before traffic counters are read."""
 
 
 class QuietSchedule(Schedule[Prepared]):
     """A schedule that claims its links when it starts.
 
     Args:
-        network: Carries the transfers.
-        steps: What is done, in order.
+        network: The network.
+        steps: The steps, in order.
     """
 
     def __init__(self, network: QuietNetwork[Prepared], steps: Iterable[Step[Prepared]]) -> None:
@@ -90,7 +89,7 @@ class QuietSchedule(Schedule[Prepared]):
         """Carry it out from now on, in one event if the links are quiet."""
         run, claim = self.again, self._claim
         if run is not None and claim.held and claim.run is None:
-            # As below, without making everything anew: most collectives follow others like them.
+            # As below, reusing objects: most collectives follow equal ones.
             self.again, claim.run, run.done = None, run, done
             run.started_s = now = self.env._now
             run.end_s = now + run.seconds
@@ -104,7 +103,7 @@ class QuietSchedule(Schedule[Prepared]):
             Schedule.go_on(self, SteppedRun(self, done), self._begun)
 
     def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
-        """Have the links for itself again if that seems to be so; else take the next step."""
+        """Claim the links again if they seem uncontended; else start the next step."""
         if self._step_s and run.index < len(self.steps):
             epoch = self._claim.epoch(self.env._now)
             step_s = self._step_seconds(epoch)
@@ -132,7 +131,7 @@ class QuietSchedule(Schedule[Prepared]):
             self.complete_runs[epoch] = 0
 
     def _rehearsed(self, epoch: int) -> bool:
-        """Whether it is known how long the steps take on idle links; not yet when it would not pay."""
+        """True if step durations on idle links are known; they are not computed if this would not pay."""
         if epoch in self._total_s:
             return True
         if not self._started and all(step.repeat == 1 for step in self.steps):
@@ -147,7 +146,7 @@ class QuietSchedule(Schedule[Prepared]):
         return True
 
     def _step_seconds(self, epoch: int) -> list[float]:
-        """How long each of the steps takes on idle links in an epoch."""
+        """Durations of the steps on idle links in an epoch."""
         found = self._step_s.get(epoch)
         if found is None:
             start_s = self._claim.starts_s[epoch]
@@ -165,14 +164,14 @@ class QuietSchedule(Schedule[Prepared]):
         run.arm()
 
     def _seconds_left(self, run: SteppedRun[Prepared], step_s: Sequence[float]) -> float:
-        """How long the steps that are left take on idle links."""
+        """Duration of the remaining steps on idle links."""
         left_s = -run.taken * step_s[run.index]
         for index in range(run.index, len(self.steps)):
             left_s += self.steps[index].repeat * step_s[index]
         return left_s
 
     def _undisturbed(self, run: SteppedRun[Prepared], step_s: Sequence[float]) -> bool:
-        """Whether the last step took no longer than on idle links."""
+        """True if the last step was uncontended."""
         now, alone_s = self.env._now, step_s[run.index if run.taken else run.index - 1]
         return now - run.started_s - alone_s <= 1e-9 * alone_s + 1e-15 * now
 
@@ -277,6 +276,6 @@ class QuietRun(Generic[Prepared]):
             self.done(event)
 
     def changed(self, _: Event) -> None:
-        """The links are no longer what they were when it began."""
+        """Handle a change of the links since its start."""
         if not self.cancelled:
             self._claim.give_way()

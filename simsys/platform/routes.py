@@ -1,7 +1,6 @@
-"""The way of a transfer: through one graph, or out of a node, over the fabric and into another node.
+"""The path of a transfer: through one graph, or out of a node, over the fabric and into another node.
 
-Which of several shortest paths it uses is the routing's choice (`simsys.platform.routing`); inside a node it is always
-the first.
+The routing selects among shortest paths (`simsys.platform.routing`); inside a node, it is always the first.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Routes(Protocol):
 
 
 _INSIDE = SHORTEST
-"""Inside a node traffic takes the first of several shortest paths."""
+"""Routing inside a node: the first of several shortest paths."""
 
 
 def _in_a_row(links: Iterable[int]) -> Way:
@@ -115,7 +114,7 @@ class FlatRoutes:
         return first + hops + last
 
     def _hops(self, start: int, end: int, routing: Routing, flow: tuple[int, int]) -> tuple[Hop, ...] | None:
-        """The hops between switches; those of a routing that spreads are shared by all flows between the two."""
+        """The hops between switches; with a spreading routing, all flows between the two share them."""
         found = self._spread.get((start, end)) if routing.spreads else None
         if found is not None:
             return found

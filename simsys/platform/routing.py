@@ -1,4 +1,4 @@
-"""How transfers use the shortest paths between their ends: one path, several paths picked by hashes, or all paths.
+"""Use of shortest paths by transfers: one path, several paths selected by hashes, or all paths.
 
 * ``shortest``: the first path in breadth-first order of the links (dimension order in a torus).
 * ``ecmp``: switches hash the header of a packet (equal-cost multi-path, RFC 2992), so each queue pair of a transfer
@@ -7,7 +7,7 @@
 * ``per_packet``: every switch sprays packets evenly over its links towards the destination (Dixit et al. 2013, "On the
   impact of packet spraying in data center networks", INFOCOM).
 * ``adaptive``: switches prefer links with short queues (adaptive routing of InfiniBand and Spectrum-X), so over time
-  the bytes are spread in proportion to what the paths behind each link can carry.
+  the bytes are spread in proportion to the capacity of the paths behind each link.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _hops(out: Out, paths: Sequence[Sequence[int]]) -> tuple[Hop, ...]:
 
 
 def _spread(out: Out, layers: Layers, bytes_per_s: Callable[[int], float]) -> tuple[Hop, ...]:
-    """All paths at once: each switch divides the bytes in proportion to what the paths behind its links can carry."""
+    """All paths at once: each switch divides bytes in proportion to the capacity of the paths behind its links."""
     capacity = _capacities(out, layers, bytes_per_s)
     arriving: Mapping[int, float] = {next(iter(layers[0])): 1.0}
     hops: list[Hop] = []

@@ -1,4 +1,4 @@
-"""What a collective does to links: steps in lockstep, prepared once and carried out as often as needed."""
+"""The transfers of a collective: steps in lockstep, prepared once and executed repeatedly."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Carry = Callable[[Prepared, float, float], Event]
 
 
 class Schedule(Generic[Prepared]):
-    """Steps of which each begins when all transfers of the one before have arrived and its pause is over.
+    """Steps; each begins when all transfers of the previous one have arrived and its pause is over.
 
     Args:
         env: The environment.
-        steps: What is done, in order.
+        steps: The steps, in order.
         carry: Starts the transfers of a step.
     """
 
@@ -65,13 +65,13 @@ class Schedule(Generic[Prepared]):
 
 
 class SteppedRun(Generic[Prepared]):
-    """A schedule that is being carried out step by step.
+    """A schedule in step-by-step execution.
 
     Args:
-        schedule: What is carried out.
+        schedule: The schedule.
         done: Called at the end.
-        index: The place in ``schedule.steps`` of the next step.
-        taken: How many times it has been repeated already.
+        index: Index in ``schedule.steps`` of the next step.
+        taken: Number of its repetitions so far.
     """
 
     __slots__ = ("_schedule", "done", "index", "started_s", "taken")

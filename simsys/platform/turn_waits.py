@@ -14,8 +14,8 @@ def waiting(busy: np.ndarray, paces: np.ndarray, duty_cycles: np.ndarray) -> np.
     One takes a step every `c` seconds, in which it keeps a link busy for `s`; another one has `C` and `S`. An occupant
     that finds the link busy waits for it, and then has it until the other one needs it again. If both do not fit into
     one cycle, it waits for `s + S - c` in every step of the other. So the rates of both are `r = 1 - (s + S - c) / C *
-    R` and analogous for `R`. None is below that of taking turns all the time, `c / (s + S)`. They meet only while both
-    communicate, and when they do is taken to be independent.
+    R` and analogous for `R`. No rate is below that of permanent alternation, `c / (s + S)`. They contend only while
+    both communicate; times of communication are assumed independent.
 
     Args:
         busy: For every occupant a row and for every link a column: the share of time that it keeps it busy.

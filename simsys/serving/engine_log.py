@@ -66,13 +66,13 @@ class EngineLog:
                 column.frombytes(more[:, place].astype(column.typecode).tobytes())
 
     def wait(self, now_s: float, sequences: int) -> None:
-        """Let sequences with tokens wait from now on, or go on waiting while others join or leave them.
+        """Record that sequences with tokens wait from now on, or continue to wait while others join or leave.
 
-        The last ones to join are taken to be the first ones that are preempted, as schedulers do it.
+        The last ones to join are assumed to be preempted first, as in schedulers.
 
         Args:
             now_s: The time.
-            sequences: How many wait now, at least one.
+            sequences: Number of waiting sequences, at least one.
         """
         more = sequences - self._leave(sequences)
         if not self._waiting:

@@ -11,12 +11,12 @@ from simsys.errors import InternalError
 
 
 def blocks_due(due: Sequence[int], step: int, steps: int, growing: int) -> int:
-    """How many blocks decoding takes in so many steps from `step` on.
+    """Number of blocks allocated by decoding in a number of steps from `step` on.
 
     Args:
-        due: By remainder of a step modulo the tokens of a block, how many sequences take a block in it.
+        due: By remainder of a step modulo the block size, number of sequences that allocate a block.
         step: The first step.
-        steps: How many.
+        steps: Number of steps.
         growing: The sum of `due`.
     """
     size = len(due)
@@ -56,11 +56,11 @@ class PagedKVCache:
         """Whether a request may find blocks here now; then `grow_shared`, `took_unshared` and `release_shared` act."""
         self.free_blocks = num_blocks
         self.reserved_blocks = 0
-        """Those of the free blocks that decoding sequences will take at the end of this step."""
+        """Free blocks that decoding sequences will allocate at the end of this step."""
         self.peak_blocks = 0
         self.held: dict[int, int] = {}
         self.taken_blocks = 0
-        """Blocks that sequences have taken so far to decode, be they given back."""
+        """Blocks allocated for decoding so far, including freed ones."""
 
     @property
     def usage(self) -> float:
@@ -104,17 +104,17 @@ class PagedKVCache:
         return 0
 
     def admission_blocks(self, request: int, tokens: int) -> int:
-        """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""
+        """Free blocks that a waiting request needs for `tokens` tokens."""
         return self.blocks_for(tokens)
 
     def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
-        """Let a waiting request hold `tokens` tokens; False, and no change, if they do not fit.
+        """Allocate `tokens` tokens for a waiting request; False, without changes, if they do not fit.
 
         Args:
-            request: Which.
-            tokens: How many.
-            cached: How many of them are found here.
-            reserve: Tokens to take blocks for, if more.
+            request: The request.
+            tokens: Number of tokens.
+            cached: Number of cached ones among them.
+            reserve: Tokens with allocated blocks, if more.
         """
         return self.grow(request, max(tokens, reserve))
 
@@ -122,18 +122,18 @@ class PagedKVCache:
         """The request that is released next will come again."""
 
     def holds(self, request: int, tokens: int) -> bool:
-        """Whether somebody uses the first tokens of a waiting request that are found here, so that they stay."""
+        """True if the cached prefix of a waiting request is pinned by a running one."""
         return True
 
     def spare_blocks(self, request: int, most: int) -> int:
-        """How many blocks, `most` at most, decoding may take before a waiting request finds less here than now."""
+        """Number of blocks, at most `most`, that decoding may allocate before a waiting prefix is evicted."""
         return most
 
     def foresee(self, blocks: int) -> None:
-        """Decoding sequences hold so many blocks already, though they are not taken yet."""
+        """Announce blocks that decoding sequences hold already and that are allocated later."""
 
     def take_for_decode(self, blocks: int) -> None:
-        """Take blocks for decoding sequences; they are attributed when the sequence is released."""
+        """Allocate blocks for decoding sequences; they are attributed when the sequence is released."""
         free = self.free_blocks - blocks
         if free < 0:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
@@ -145,14 +145,14 @@ class PagedKVCache:
             self.took_unshared(blocks)
 
     def took_unshared(self, blocks: int) -> None:
-        """Decoding sequences have taken blocks, where requests may find others here."""
+        """Record blocks allocated by decoding sequences, if requests may share blocks."""
 
     def give_back(self, blocks: int) -> None:
-        """Give back blocks that were taken for decoding sequences, and that none of them needs."""
+        """Free blocks allocated for decoding sequences that none of them needs."""
         self.free_blocks += blocks
 
     def release(self, request: int, tokens: int) -> None:
-        """Give back the blocks of a request that holds `tokens` tokens, and what it took beyond them in this step."""
+        """Free the blocks of a request with `tokens` tokens, and further blocks allocated in this step."""
         if self.shares:
             self.release_shared(request, tokens)
             return

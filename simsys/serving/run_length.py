@@ -1,4 +1,4 @@
-"""How many steps a run may have before something in the KV cache changes what the policy can choose."""
+"""Largest number of steps of a run before the KV cache changes the choices of the policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simsys.serving.engine_state import EngineState
 
 
 def steps_that_fit(engine: EngineState, steps: int) -> int:
-    """How many of the next steps find all the KV blocks they need; the first one does."""
+    """Number of next steps with enough KV blocks; at least one."""
 
     def blocks(steps: int) -> int:
         decoding = engine.scheduler.decode.missing_blocks(steps) if engine.decoding else 0
@@ -18,13 +18,13 @@ def steps_that_fit(engine: EngineState, steps: int) -> int:
 
 
 def blocks_of_chunks(engine: EngineState, steps: int) -> int:
-    """Blocks that the chunks of so many steps of the run need, without those of the first step."""
+    """Blocks of the chunks of a number of steps of the run, without the first step."""
     computed, kv = engine.sequences.computed_tokens, engine.kv
     return sum(kv.missing_blocks(request, computed[request] + tokens * steps) for request, tokens in engine.chunks)
 
 
 def grown_blocks(engine: EngineState) -> int:
-    """Blocks that the steps of the run under way that have ended have taken."""
+    """Blocks allocated by completed steps of the current run."""
     if not engine.left:
         return 0
     passed = engine.stepper.passed()

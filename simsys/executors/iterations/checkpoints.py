@@ -28,5 +28,5 @@ class Checkpoints:
         return end_s
 
     def saved(self, end_s: float) -> None:
-        """The ranks have gone on at `end_s`, after a checkpoint that was repeated instead of simulated."""
+        """Record that the ranks continued at `end_s`, after a checkpoint that was repeated instead of simulated."""
         self._written_s = end_s + self.background_s

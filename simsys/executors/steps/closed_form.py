@@ -86,7 +86,7 @@ class ClosedFormRuns:
         self._team, self._plan, self._done = team, plan, done
         self._tally = tally if team.size > 1 else None
         self._longest = longest
-        self._beside = executor.model.async_scheduling  # whether the host works beside the pass, and not before it
+        self._beside = executor.model.async_scheduling  # whether the host overlaps with the pass
         self._op = Forward(team, plan, Batch(), 0.0, NAME)
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
@@ -109,7 +109,7 @@ class ClosedFormRuns:
         self._moved = executor.env.agenda.add(self)
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """Start a run of at most so many steps."""
+        """Start a run of at most this number of steps."""
         if (
             host_s == self._host_s
             and batch[0] == self._tokens
@@ -137,7 +137,7 @@ class ClosedFormRuns:
         return times
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
-        """Start a run of at most so many steps without prompts."""
+        """Start a run of at most this number of steps without prompts."""
         if (
             sequences == self._tokens
             and context_tokens == self._context + self._from * sequences
@@ -166,7 +166,7 @@ class ClosedFormRuns:
         self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
-        """What steps of so many sequences cost from a context on: that, a constant, per token, and for collectives."""
+        """Costs of steps of a number of sequences: the least context they hold for, a constant, per token, collectives."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         fixed_s = found.compute_s + found.exchange_s + found.steepest_s
         costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
@@ -248,7 +248,7 @@ class ClosedFormRuns:
             self._count(self._tally, 1)
 
     def _boundary_s(self, steps: int) -> float:
-        """When so many steps since the anchor have ended."""
+        """The end of a number of steps since the anchor."""
         return self._anchor_s + self._times.elapsed(steps)
 
     def _after(self, steps: int) -> Batch:

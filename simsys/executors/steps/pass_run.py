@@ -101,7 +101,7 @@ class PassRuns:
                 if collective is not None:
                     collective.start(go_on)
                     yield
-                    # Go on from the closed form if the links were uncontended, so that steps leave no rounding.
+                    # Continue from the closed form if the links were uncontended, so that steps leave no rounding.
                     if links_change:
                         exchange_s = collective.seconds(end_s)
                     now, closed_s = env._now, offset_s + exchange_s

@@ -26,7 +26,7 @@ class Passes:
     Args:
         executor: Carries out the passes.
         rank: The first rank of the team.
-        forward: Passes a batch through the model, after so many seconds of host work.
+        forward: Passes a batch through the model, after host work in seconds.
         done: Called after a run of steps, with their number.
         overlapped: Whether host work overlaps the pass instead of preceding it.
     """
