@@ -56,11 +56,14 @@ class CentralQueue(Router):
             replica.notice(request)
 
     def offer(self) -> None:
-        """Wake the replica that can call its scheduler first; idle replicas can do so now."""
+        """Wake the replica that can call its scheduler first; idle replicas can do so now.
+
+        Replicas whose caches are being copied call it after the first step that follows.
+        """
         idle = [replica for replica in self.replicas if not replica.left and replica.rank not in self.asked]
         for replica in idle:
             replica.notice(self.offered)
-        until_s = self.replicas[0].now_s if idle else inf
+        until_s = inf if all(replica.copying for replica in idle) else self.replicas[0].now_s
         later = list[tuple[float, int]]()
         while self.ends and self.bring_up_to_date():
             end_s, place = self.ends[0]

@@ -2,8 +2,8 @@
 
 As PyTorch's ``FullyShardedDataParallel`` (Zhao et al. 2023, §3–4): the weights of a block are all-gathered before
 its forward and again before its backward pass, and its gradients are reduce-scattered after the latter. The
-collectives of a group follow one another on one communication stream, so gradients wait for the weights that were
-asked for before them.
+collectives of a group run in order on one communication stream, so gradients wait for weights that were requested
+earlier.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FSDP(DataParallel):
         self.pending: list[Event] = []
         self.beside = Beside(rank)
         self.used_bytes = 0.0
-        """Of the unit that has run backward, until its weights are given back."""
+        """Bytes of the weights of the previous unit until they are released."""
         self.host: HostOptimizer | None = None
         if options.offload != "none":
             self.host = HostOptimizer(rank, plan, {block.over: self.sharers(block)[0].size for block in plan.blocks})
@@ -101,26 +101,26 @@ class FSDP(DataParallel):
         return (*parameters, *gradients, "optimizer")
 
     def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
-        """Note the units in the order in which they come."""
+        """Note the order of the units."""
         self.give_back()
         places = range(len(blocks)) if forward else reversed(range(len(blocks)))
         self.coming = deque(zip(blocks, places, strict=True))
 
     def before_forward(self, block: Block) -> Event:
-        """Wait for the unit's weights; ask for the next unit's."""
+        """Wait for the weights of the unit; request those of the next unit."""
         self.unit, event = self.unshard(prefetch=self.options.forward_prefetch)
         self.beside.take()
         return event
 
     def after_forward(self, block: Block) -> None:
-        """Give the unit's weights back."""
+        """Release the weights of the unit."""
         if self.options.reshard_after_forward and self.coming:
             del self.gathered[self.unit]
             self.used_bytes = self.whole_bytes(block)
             self.give_back()
 
     def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event:
-        """Wait for the unit's weights, which are given back afterwards in any case; ask for the next unit's."""
+        """Wait for the weights of the unit, which are always released afterwards; request those of the next unit."""
         self.give_back()
         unit, event = self.unshard(prefetch=self.options.backward_prefetch)
         del self.gathered[unit]
@@ -165,7 +165,7 @@ class FSDP(DataParallel):
         return self.options.offload == "parameters"
 
     def unshard(self, *, prefetch: bool) -> tuple[Unit, Event]:
-        """The unit that comes next, and the event of its weights being there."""
+        """Return the next unit and the event of its gathered weights."""
         unit = self.coming.popleft()
         event = self.gather(unit)
         if prefetch and self.coming:

@@ -14,7 +14,7 @@ class Interleaved(Schedule):
     """With v chunks per stage the bubble is (p-1)/(v·m) of the work, for v times the messages."""
 
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
-        """Micro-batches pass the chunks in groups of as many as there are stages (Megatron-LM)."""
+        """Micro-batches run through the chunks in groups of one micro-batch per stage (Megatron-LM)."""
         if micro_batches % stages:
             raise UsageError(f"interleaving needs micro-batches in multiples of {stages} stages, not {micro_batches}")
         total = micro_batches * chunks
@@ -29,7 +29,7 @@ class Interleaved(Schedule):
 
 @lru_cache(maxsize=16)
 def in_groups(kind: ActionKind, stages: int, micro_batches: int, chunks: int) -> tuple[Action, ...]:
-    """The passes of all micro-batches through all chunks, group by group; the same on every stage."""
+    """Return the passes of all micro-batches through all chunks, group by group; equal on all stages."""
     order = range(chunks) if kind is ActionKind.FORWARD else reversed(range(chunks))
     groups = product(range(0, micro_batches, stages), tuple(order), range(stages))
     return tuple(Action(kind, first + place, chunk) for first, chunk, place in groups)

@@ -1,6 +1,6 @@
-"""Model states in the memory of the host: what FSDP and ZeRO have in common when they offload.
+"""Model states in host memory: the common part of offloading in FSDP and ZeRO.
 
-The update runs on the host's processors, which is bound by the bandwidth of its memory (Ren et al. 2021,
+The update runs on the processors of the host and is bound by its memory bandwidth (Ren et al. 2021,
 "ZeRO-Offload", §4 and 5).
 """
 
@@ -12,18 +12,18 @@ from simsys.framework import Event, Rank, TrainingPlan
 from simsys.sums import ordered_sum
 
 ROUNDING = 1e-9
-"""Bytes are summed up from shards, so that a whole may lack this share of itself."""
+"""Relative tolerance for sums of shards, which may be smaller than the whole by rounding."""
 SUM_TRANSFERS = 3
 """A sum of gradients: two are read, one is written."""
 
 
 class HostOptimizer:
-    """The optimizer of one rank, which works on the host with the gradients that arrive there.
+    """The optimizer of one rank on its host, with the gradients that arrive there.
 
     Args:
         rank: The verbs.
         plan: The work of one training step.
-        sharers: Among how many ranks the weights of a kind of group are divided for the update.
+        sharers: Number of ranks that share the update of weights, by the kind of group.
     """
 
     def __init__(self, rank: Rank, plan: TrainingPlan, sharers: Mapping[str, int]) -> None:

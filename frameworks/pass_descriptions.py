@@ -1,6 +1,6 @@
-"""What the passes of a training step consist of, as data: the only description of them.
+"""Passes of a training step as data; this is their only description.
 
-A pass has pieces, one for each block, with what they compute, exchange and hold in memory, and its messages.
+A pass has pieces, one for each block, with their operations and memory, and the messages of pipeline stages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simsys.framework import ActionKind, Block, Pass, PassOperation, Rank, Train
 from simsys.parallel.plan import Part
 
 Held = tuple[tuple[str, int], ...]
-"""Memory by what it is for, in bytes."""
+"""Bytes of memory by purpose."""
 Step = tuple[ActionKind, int]
 """A kind of pass and the chunk of layers that it goes through."""
 
@@ -23,9 +23,9 @@ class Message(NamedTuple):
     """A message of a pass.
 
     Args:
-        rank: The other end.
-        nbytes: Its size; 0 for a message that is received, which the sender knows.
-        tag: Its tag, to which the micro-batch is added.
+        rank: The other rank.
+        nbytes: Its size; 0 for a received message, whose size the sender states.
+        tag: Its tag; the micro-batch is added to it.
     """
 
     rank: int
@@ -38,10 +38,10 @@ class Piece(NamedTuple):
 
     Args:
         block: The block.
-        operations: What is computed and exchanged.
-        takes: Memory that is taken before that.
-        gives: Memory that is given back after it.
-        completes: Whether the block's gradients for the micro-batch are there afterwards.
+        operations: Computations and collectives.
+        takes: Memory allocated before the operations.
+        gives: Memory released after the operations.
+        completes: Whether the block's gradients of the micro-batch are complete afterwards.
     """
 
     block: Block
@@ -55,12 +55,12 @@ class Description(NamedTuple):
     """A pass of any micro-batch through a chunk of layers.
 
     Args:
-        kind: Forward, backward, or the gradients of weights that the backward pass put off.
-        pieces: In the order in which they run; equal layers are the same piece.
+        kind: Forward, backward, or the weight gradients that the backward pass put off.
+        pieces: Pieces in order of execution; equal layers are the same piece.
         receive: The message that it waits for.
         send: The message that it ends with.
-        takes: Memory that is taken before the first piece.
-        gives: Memory that is given back after the last one.
+        takes: Memory allocated before the first piece.
+        gives: Memory released after the last piece.
     """
 
     kind: ActionKind
@@ -113,7 +113,7 @@ class PassDescriptions:
         return found
 
     def operations(self, parts: Iterable[Part], name: str) -> Iterator[PassOperation]:
-        """What the parts of a block compute, and exchange within the tensor-parallel group."""
+        """Yield the operations of the parts of a block: computations and collectives within the layer."""
         rank = self.rank
         for part in parts:
             if part.beside and part.kind is not None:
@@ -125,7 +125,7 @@ class PassDescriptions:
                 yield rank.plan_collective(part.kind, part.nbytes, over=part.over, name=f"{part.over} {part.kind}")
 
     def messages(self, plan: TrainingPlan, kind: ActionKind, chunk: int) -> tuple[Message | None, Message | None]:
-        """What a pass through a chunk receives and sends. A message is named after the pass that it arrives at."""
+        """Return the messages that a pass receives and sends; tags name the receiving pass."""
         if kind is ActionKind.WEIGHT:
             return None, None
         place = chunk * len(self.pipeline) + self.stage  # the chunk's number in the order of the model
@@ -139,14 +139,14 @@ class PassDescriptions:
         )
 
     def holder(self, plan: TrainingPlan, place: int) -> int | None:
-        """The rank that holds a chunk of the model; None beyond the model's ends."""
+        """Return the rank that holds a chunk of the model; None beyond the ends of the model."""
         if not 0 <= place < len(self.pipeline) * len(plan.chunks):
             return None
         return self.pipeline[place % len(self.pipeline)]
 
 
 def held_by(kind: ActionKind, block: Block) -> tuple[Held, Held]:
-    """Return the memory that a piece of a pass takes before it runs and gives back afterwards."""
+    """Return the memory that a piece allocates before its operations and releases after them."""
     memory = block.memory
     kept, logits = ("activations", memory.kept), ("logits", memory.logits)
     if kind is ActionKind.FORWARD:

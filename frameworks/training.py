@@ -1,7 +1,7 @@
 """The composed training step: micro-batches in the order of a pipeline schedule, then the optimizer.
 
-Passes are described as data (`frameworks/pass_descriptions.py`). Where nothing else happens, they run as one program;
-otherwise piece by piece, with the hooks of data parallelism between the pieces.
+Passes are described as data (`frameworks/pass_descriptions.py`). Passes without hooks run as one program; other
+passes run piece by piece, with the hooks of data parallelism between the pieces.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Training(TrainingFramework):
         self.load(plan)
 
     def load(self, plan: TrainingPlan) -> None:
-        """Order the passes of a plan; those before the first that completes gradients become a program."""
+        """Order the passes of a plan; passes before the first one that completes gradients become a program."""
         super().load(plan)
         stage, stages = self.descriptions.stage, len(self.descriptions.pipeline)
         self.described = self.descriptions.of(plan)
@@ -95,14 +95,14 @@ class Training(TrainingFramework):
                 yield sent
 
     def begin(self, described: Description, last: bool) -> Event | None:
-        """The hook before a pass; passes of put-off gradients have none."""
+        """Call the hook before a pass; passes of put-off weight gradients have none."""
         if described.kind is ActionKind.WEIGHT:
             return None
         blocks, forward = tuple(piece.block for piece in described.pieces), described.kind is ActionKind.FORWARD
         return self.data_parallel.begin_pass(blocks, forward=forward, last_micro_batch=last)
 
     def before(self, kind: ActionKind, piece: Piece, last: bool) -> Event | None:
-        """The hook before a piece."""
+        """Call the hook before a piece."""
         if kind is ActionKind.FORWARD:
             return self.data_parallel.before_forward(piece.block)
         if kind is ActionKind.BACKWARD:
@@ -110,7 +110,7 @@ class Training(TrainingFramework):
         return None
 
     def after(self, kind: ActionKind, piece: Piece, last: bool) -> Event | None:
-        """The hook after a piece: of a backward pass, once the block's gradients are there."""
+        """Call the hook after a piece; in a backward pass, only if the block's gradients are complete."""
         if kind is ActionKind.FORWARD:
             return self.data_parallel.after_forward(piece.block)
         if piece.completes:
@@ -118,7 +118,7 @@ class Training(TrainingFramework):
         return None
 
     def complete(self, described: Description) -> None:
-        """Hand over the gradients of the blocks for which a planned pass was the last."""
+        """Call the hooks of the blocks whose gradients a planned pass completed."""
         for piece in described.pieces:
             if piece.completes:
                 self.data_parallel.after_backward(piece.block, last_micro_batch=True)
@@ -136,7 +136,7 @@ class Training(TrainingFramework):
                 self.rank.release(nbytes, name=name)
 
     def plan_passes(self, actions: Iterable[Action]) -> tuple[Pass, ...]:
-        """Return the passes of actions at which nothing but the passes themselves happens."""
+        """Return the passes of actions without hooks."""
         passes = {step: self.plan_pass(described) for step, described in self.described.items()}
         return tuple(passes[kind, chunk] for kind, _, chunk in actions)
 
@@ -154,7 +154,7 @@ class Training(TrainingFramework):
         )
 
     def last_passes(self) -> dict[Step, int]:
-        """The place of the last pass of each kind through each chunk: then the gradients of the chunk are complete."""
+        """Return the position of the last pass of each kind through each chunk, which completes its gradients."""
         kinds = len(self.plan.chunks) * (3 if self.schedule.splits_backward else 2)
         last: dict[Step, int] = {}
         for place in reversed(range(len(self.actions))):

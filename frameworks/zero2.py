@@ -1,7 +1,7 @@
 """ZeRO stage 2: stage 1, with the gradients divided too (Rajbhandari et al. 2020, §5.2).
 
-A rank keeps its shard of the gradients only, so every micro-batch reduces its own instead of adding to whole
-gradients.
+A rank keeps only its shard of the gradients, so every micro-batch reduces its gradients instead of adding them to
+whole gradients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ZeRO2(ZeRO1):
 
     @classmethod
     def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:
-        """Gradients that are whole for a while: a bucket that fills and one that is reduced; without overlap all.
+        """Bytes of whole gradients: a bucket that fills and one that is reduced; without overlap, all gradients.
 
         As DeepSpeed's two buffers of ``reduce_bucket_size`` with ``overlap_comm`` (runtime/zero/stage_1_and_2.py).
         """

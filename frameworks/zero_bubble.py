@@ -11,13 +11,13 @@ from simsys.framework import Action, ActionKind, Schedule, register, require_one
 class ZeroBubbleH1(Schedule):
     """The bubble is (p-1)(t_F + t_B - t_W): a third of 1F1B's if the three are equal.
 
-    As many forward passes run ahead of the backward ones as in 1F1B.
+    The number of micro-batches in flight is that of 1F1B.
     """
 
     splits_backward = True
 
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
-        """The order in which stages that prefer backward to forward to weight work would go, were all equally long."""
+        """Return the greedy order for passes of equal length: backward before forward before weight gradients."""
         require_one_chunk(self, chunks)
         return list(greedy_orders(stages, micro_batches)[stage])
 

@@ -15,7 +15,7 @@ class Component:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.platform, self.env, self.probes, self.own = core.platform, core.env, core.probes, core.own
-        self.model, self.conditions, self.images, self.mail = core.model, core.conditions, core.images, core.mail
+        self.model, self.compute_speed, self.images, self.mail = core.model, core.compute_speed, core.images, core.mail
         self.idle = core.idle
         # Bound once, since they are called for every operation.
         self.now, self.start, self.members = core.now, core.start, core.members

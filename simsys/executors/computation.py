@@ -22,7 +22,7 @@ class Stepwise(Component):
         if self.own is not None:
             self.own.submitted(op.rank)
         begun = partial(self._begun, op) if self.probes.operation or self.own is not None else None
-        return self.platform.submit_computation_task(op.rank, partial(self.conditions.seconds, op), begun)
+        return self.platform.submit_computation_task(op.rank, partial(self.compute_speed.seconds, op), begun)
 
     def _begun(self, op: Compute, start_s: float, end_s: float) -> None:
         """The times of a computation are known."""
@@ -46,5 +46,5 @@ class Ahead(Stepwise):
         if self.own is not None:
             return super().compute(op)
         begun = partial(self._begun, op) if self.probes.operation else None
-        self.platform.reserve_computation(op.rank, partial(self.conditions.seconds, op), begun)
+        self.platform.reserve_computation(op.rank, partial(self.compute_speed.seconds, op), begun)
         return self.env.done

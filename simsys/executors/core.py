@@ -60,7 +60,7 @@ class Core(Clocks):
         """By representative rank, the ranks that it represents, including itself."""
         for rank, representative in self._representative.items():
             stands_for.setdefault(representative, []).append(rank)
-        self.conditions = ComputeSpeed(
+        self.compute_speed = ComputeSpeed(
             platform.devices, model.per_layer_s, model.launches.per_layer_s, model.jitter, stands_for
         )
         self.mail = Mail(self.env, self._representative)
@@ -120,7 +120,7 @@ class Core(Clocks):
         network = self.platform.network
         if start_s is None:
             start_s = self.now(op.rank)
-        spec = self.conditions.team_spec(op.team, start_s)
+        spec = self.compute_speed.team_spec(op.team, start_s)
         key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
@@ -140,7 +140,7 @@ class Core(Clocks):
 
     def varies(self) -> bool:
         """True if equal work may have different times: random computation times, or changing hardware."""
-        return self.conditions.iterations_vary or self.platform.next_change_s(0.0) < float("inf")
+        return self.compute_speed.iterations_vary or self.platform.next_change_s(0.0) < float("inf")
 
     def tell_memory(self, rank: int, now_s: float) -> None:
         """Report the memory of a rank to the probes."""

@@ -95,7 +95,7 @@ class Meets:
         """Largest need of consecutive steps on each link, and share of time.
 
         Args:
-            steps: Source and destination of those that start together, and what share of the bytes each sends.
+            steps: Source, destination and byte share of simultaneous transfers.
         """
         most: Needs = {}
         used_s: dict[int, float] = {}

@@ -69,7 +69,7 @@ class Engine(EngineState):
         if self._intake is not None and not self._intake.passes(request):
             return
         self.scheduler.waiting.append(request)
-        if self.busy and not self._copying and not (self.left > 1 and self.scheduler.wants(request, self.tokens)):
+        if self.busy and not self.copying and not (self.left > 1 and self.scheduler.wants(request, self.tokens)):
             return
         self.ask_again()
 
@@ -85,7 +85,7 @@ class Engine(EngineState):
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if not self.busy or self._copying or (self.left > 1 and self.scheduler.wants(request, self.tokens)):
+        if not self.busy or self.copying or (self.left > 1 and self.scheduler.wants(request, self.tokens)):
             self.ask_again()
 
     def ask_again(self) -> None:
@@ -93,7 +93,7 @@ class Engine(EngineState):
         if self.busy:
             if self.left > 1:
                 self.stepper.cut()
-            self._asked_while_copying = self._copying
+            self._asked_while_copying = self.copying
         else:
             self.busy = True
             self.left = 0
@@ -135,7 +135,7 @@ class Engine(EngineState):
             if request not in self._prefilling and request not in fetching:
                 self._decode.remove(request)
         self._stopped = self.busy = True
-        self._copying, self.left = False, 0
+        self.copying, self.left = False, 0
 
     def boundary(self, steps: int) -> None:
         """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
@@ -201,7 +201,7 @@ class Engine(EngineState):
             if scheduler.swap is not None:
                 copies = scheduler.swap.copies()
                 if copies is not None:
-                    self._copying = True
+                    self.copying = True
                     self._note()
                     self._wait(decode.size)
                     copies.callbacks.append(lambda _: self._copied(chunks))
@@ -226,7 +226,7 @@ class Engine(EngineState):
         """Begin the run that has waited for copies; the policy has not seen who has come meanwhile."""
         if self._stopped:
             return
-        self._copying = False
+        self.copying = False
         if chunks:
             self._begin_prompts(chunks)
         else:

@@ -36,7 +36,6 @@ class EngineState(ABC):
         "_asked_while_copying",
         "_began_s",
         "_block_size",
-        "_copying",
         "_decode",
         "_env",
         "_finished",
@@ -59,6 +58,7 @@ class EngineState(ABC):
         "_surely_served",
         "busy",
         "chunks",
+        "copying",
         "decoding",
         "due_s",
         "hand_over",
@@ -109,7 +109,7 @@ class EngineState(ABC):
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
         self._surely_served = self._limits.surely_served
         self.busy = self._stopped = False
-        self._copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
+        self.copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
         self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each
         self.decoding = 0  # sequences that decode in the run under way
         self.chunks: Sequence[Chunk] = ()

@@ -9,7 +9,8 @@ from simsys.check import check_config, check_file
 from simsys.cli import cli
 from simsys.config.cluster import HardwareConfig
 from simsys.config.document import MAX_BYTES
-from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError
@@ -281,7 +282,7 @@ TRAINING_MISTAKES = [
         "model: {name: GPT2-Medium}\nnetwork: {topology_type: custom, edges_file: none.csv}",
         "3:46: network.edges_file: '",
     ),
-    ("GPT2-Medium", "GPT2-Medium, num_layers: 4", "2:28: model.num_layers: num_layers has no effect beside name"),
+    ("GPT2-Medium", "GPT2-Medium, num_layers: 4", "2:28: model.num_layers: num_layers has no effect with name"),
     (
         "GPT2-Medium",
         "GPT2-Medium, sequence_length: 2048",

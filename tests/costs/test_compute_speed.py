@@ -35,18 +35,18 @@ def halved(spec: DeviceSpec, start_s: float, end_s: float) -> Any:
 
 def test_a_computation_keeps_the_speed_that_it_begins_with() -> None:
     platform = Platform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
-    conditions = ComputeSpeed(platform.devices, 0.0, 0.0, None, {0: [0], 1: [1]})
+    speed = ComputeSpeed(platform.devices, 0.0, 0.0, None, {0: [0], 1: [1]})
     op = Compute(1, work_of(4.0), "work")
-    seconds = [conditions.seconds(op, start_s) for start_s in (0.0, 9.0, 10.0, 19.0, 20.0)]
+    seconds = [speed.seconds(op, start_s) for start_s in (0.0, 9.0, 10.0, 19.0, 20.0)]
     assert seconds == pytest.approx([4.0, 4.0, 8.0, 8.0, 4.0])
-    assert conditions.seconds(Compute(0, work_of(4.0), "work"), 15.0) == pytest.approx(4.0)
+    assert speed.seconds(Compute(0, work_of(4.0), "work"), 15.0) == pytest.approx(4.0)
 
 
 def test_a_team_is_as_fast_as_its_slowest_device_at_the_time() -> None:
     platform = Platform([TOY] * 2, full_mesh(2, 1e9, 0.0), speeds={1: halved(TOY, 10.0, 20.0)})
-    conditions = ComputeSpeed(platform.devices, 0.0, 0.0, None, {0: [0], 1: [1]})
+    speed = ComputeSpeed(platform.devices, 0.0, 0.0, None, {0: [0], 1: [1]})
     team = Layout(tensor=2).group(0, "tensor")
-    assert [conditions.team_spec(team, time_s).speed for time_s in (0.0, 15.0, 25.0)] == [1.0, 0.5, 1.0]
+    assert [speed.team_spec(team, time_s).speed for time_s in (0.0, 15.0, 25.0)] == [1.0, 0.5, 1.0]
 
 
 def ddp(lod: str = "medium", iterations: int = 12, network: Any = None, **hardware: Any) -> SimulationConfig:
@@ -280,13 +280,13 @@ def test_a_serving_team_across_weak_links_waits_for_them() -> None:
 
 def test_a_computation_ends_when_it_is_done_and_launched() -> None:
     platform = Platform([TOY], full_mesh(1, 1e9, 0.0))
-    conditions = ComputeSpeed(platform.devices, 0.25, 1.0, None, {0: [0]})
+    speed = ComputeSpeed(platform.devices, 0.25, 1.0, None, {0: [0]})
     short, long = (Compute(0, work_of(seconds, layers=1.0), "work") for seconds in (0.5, 4.0))
-    assert conditions.seconds(short, 0.0) == 1.25, "what the host needs for a layer"
-    assert conditions.seconds(short, 1.25) == 1.25
-    assert conditions.seconds(short, 3.5) == 0.75, "launched while the GPU did something else"
-    assert conditions.seconds(long, 4.25) == 4.25
-    assert conditions.seconds(short, 8.5) == 0.75
+    assert speed.seconds(short, 0.0) == 1.25, "what the host needs for a layer"
+    assert speed.seconds(short, 1.25) == 1.25
+    assert speed.seconds(short, 3.5) == 0.75, "launched while the GPU did something else"
+    assert speed.seconds(long, 4.25) == 4.25
+    assert speed.seconds(short, 8.5) == 0.75
 
 
 def test_launches_run_ahead_of_tensor_parallel_collectives() -> None:

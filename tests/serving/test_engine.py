@@ -17,6 +17,7 @@ from frameworks.central_queue import CentralQueue
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.prefill_first import PrefillFirst
 from frameworks.prefix_affinity import PrefixAffinity
+from frameworks.priority import Priority
 from frameworks.random import Random
 from frameworks.shortest_job_first import ShortestJobFirst
 from frameworks.speculative_decode import SpeculativeDecode
@@ -133,7 +134,7 @@ def runs_equal_steps(case: Case) -> None:
     assert known(runs) == known(steps)
     assert sorted(runs.steps_told()) == [pytest.approx(step, rel=1e-9) for step in sorted(steps.steps_told())]
     assert set(steps.runs) <= {1}
-    assert runs.scheduled <= steps.scheduled + len(runs.arrived)
+    assert runs.scheduled <= steps.scheduled + len(runs.arrived) + len(runs.copies)
     assert runs.busy_s == pytest.approx(steps.busy_s, rel=1e-9)
 
 
@@ -147,6 +148,8 @@ FORESEEN = Case(156807, ShortestJobFirst, PrefixAffinity, 2, True, None, None, F
 DRAFTED = Case(827, ChunkedPrefill, CentralQueue, 1, False, None, None, True)
 """A sequence needs more blocks for its first step with drafts than that step can have tokens."""
 
+COPIED = Case(33797, Priority, CentralQueue, 3, False, 1000, lambda: BatchWait(4, 20), False)
+"""A replica whose caches are copied can take the next request of a central queue after the run that follows only."""
 UNLUCKY = Case(940583, ChunkedPrefill, Curious, 3, True, None, None, True)
 """A sequence that is preempted has had more drafts accepted than the mean, and needs more blocks than are free."""
 
@@ -158,6 +161,7 @@ UNLUCKY = Case(940583, ChunkedPrefill, Curious, 3, True, None, None, True)
 @example(FORESEEN)
 @example(DRAFTED)
 @example(UNLUCKY)
+@example(COPIED)
 def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
     runs_equal_steps(case)
 

@@ -87,7 +87,7 @@ class ForeseenPrograms(PlayedPrograms):
     def _undisturbed(self, meeting: ProgramMeeting) -> Outcome:
         """Follow the programs on hardware that stays as it is now; raises StuckError if it does not."""
         start_s = self._sums.as_of_s = min(meeting.ready_s.values())
-        platform, changed = self.platform, self.conditions.iterations_vary
+        platform, changed = self.platform, self.compute_speed.iterations_vary
         if changed or platform.epoch(start_s) != self._epoch:
             self._epoch = platform.epoch(start_s)
             self._sums.forget()

@@ -35,11 +35,11 @@ class PassSums(Component):
     def add_to(self, times: PassTimes, op: PassOperation) -> None:
         """Count an operation of a pass."""
         if isinstance(op, Compute):
-            times.compute(*self.conditions.costs(op, self.as_of_s))
+            times.compute(*self.compute_speed.costs(op, self.as_of_s))
         elif isinstance(op, Collective):
             times.exchange(op, self._collective_seconds(op))
         else:
-            compute_s = times.compute(*self.conditions.costs(op.compute, self.as_of_s))
+            compute_s = times.compute(*self.compute_speed.costs(op.compute, self.as_of_s))
             times.exchange(op.collective, self._collective_seconds(op.collective), compute_s)
 
     def _collective_seconds(self, op: Collective) -> float:

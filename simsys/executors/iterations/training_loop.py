@@ -76,7 +76,7 @@ class KnownIterations:
 
     def __init__(self, executor: Executor, *, repeatable: bool) -> None:
         self._executor = executor
-        self._repeatable = repeatable and executor.may_repeat and not executor.conditions.iterations_vary
+        self._repeatable = repeatable and executor.may_repeat and not executor.compute_speed.iterations_vary
         self._latest: dict[Kind, Iteration] = {}
         self._known: dict[Kind, Iteration] = {}
         self._change_s = executor.platform.next_change_s(0.0)
@@ -167,7 +167,7 @@ class TrainingLoop:
         self._enter(self._phases[kind.phase])
         executor, ranks, start_s = self._executor, self._ranks, self._end_s
         busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes()
-        executor.conditions.begin_iteration()
+        executor.compute_speed.begin_iteration()
         self._mark("iteration_start")
         data_s = self._waiting_seconds()
         if data_s:

@@ -166,7 +166,7 @@ class ClosedFormRuns:
         self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
-        """Costs of steps of a number of sequences from a context on: constant, per token, and for collectives."""
+        """Costs of steps of a number of sequences: from which context on, a constant, per token, collectives."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         fixed_s = found.compute_s + found.exchange_s + found.steepest_s
         costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s

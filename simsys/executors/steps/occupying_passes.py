@@ -50,7 +50,7 @@ class OccupyingPasses(TeamRuns):
         start_s = max(self.env._now, device.free_at_s)
         cost = self.pass_cost(op, start_s)
         compute_s, exchange_s = cost.seconds(op.batch)
-        compute_s *= self.conditions.begin_step(op.team)
+        compute_s *= self.compute_speed.begin_step(op.team)
         device.busy_s += compute_s
         self._passing[op.team] = device, compute_s
 

@@ -69,7 +69,7 @@ class PassRuns:
         while True:
             op, ready_s, event = yield
             go_on, callbacks = self._go_on, self._callbacks
-            segments, slowness = self._segments(op), core.conditions.begin_step(self._team)
+            segments, slowness = self._segments(op), core.compute_speed.begin_step(self._team)
             self._under_way, self._busy_before_s = segments, [device.busy_s for device in devices]
             started_s = now = env._now
             anchor_s += offset_s

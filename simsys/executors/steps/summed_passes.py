@@ -52,7 +52,7 @@ class SummedPasses(ServingPasses):
             self.idle.tally.passed(op, op.batch)
         start_s = max(ready_s, device.free_at_s)
         compute_s, exchange_s = self.pass_cost(op, start_s).seconds(op.batch)
-        compute_s *= self.conditions.begin_step(op.team)
+        compute_s *= self.compute_speed.begin_step(op.team)
         device.free_at_s = end_s = start_s + (host_s + compute_s + exchange_s)
         device.busy_s += compute_s
         self._latest.append((device, end_s, compute_s))

@@ -36,7 +36,7 @@ def rows(result: RunResult) -> list[float]:
         {"strategy": "TP_DDP", "tp_degree": 2},
         {"strategy": "TP_FSDP", "tp_degree": 2},
         {"strategy": "TP_ZERO1", "tp_degree": 4, "sequence_parallel": True},
-        {"strategy": "TP_DDP", "tp_degree": 2, "tp_overlap": True},
+        {"strategy": "TP_DDP", "tp_degree": 2, "sequence_parallel": True, "tp_overlap": True},
     ],
     ids=lambda given: "-".join(map(str, given.values())),
 )
