@@ -23,11 +23,11 @@ from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shift
 from simsys.executors.recurring_collective import RecurringCollective
 from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
-from simsys.platform.collisions import Collision
+from simsys.platform.ecmp_collisions import Collision
 from simsys.platform.environment import Environment
 from simsys.platform.events import Callback
+from simsys.platform.link_schedule import LinkSchedule
 from simsys.platform.network import LockStep
-from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Account
 
 
@@ -184,7 +184,7 @@ class Communicator:
             self._parts[key] = found
         return found
 
-    def _schedule(self, steps: Sequence[LockStep], shifts: Sequence[int]) -> Schedule[Any]:
+    def _schedule(self, steps: Sequence[LockStep], shifts: Sequence[int]) -> LinkSchedule[Any]:
         """The steps of some mirrors on the links."""
         return self._network.schedule(_mirrored(steps, shifts), joined=self._joined)
 

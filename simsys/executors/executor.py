@@ -32,7 +32,7 @@ from simsys.ops import (
     Send,
     Transfer,
 )
-from simsys.platform.collisions import Collision
+from simsys.platform.ecmp_collisions import Collision
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simsys.platform.events import Callback
-from simsys.platform.schedule import Schedule
+from simsys.platform.link_schedule import LinkSchedule
 from simsys.platform.traffic import Account
 
 
@@ -23,7 +23,7 @@ class RecurringCollective:
     __slots__ = ("_account", "_nbytes", "idle_s", "schedule", "seconds")
 
     def __init__(
-        self, account: Account, nbytes: float, schedule: Schedule[Any], seconds: Callable[[float], float]
+        self, account: Account, nbytes: float, schedule: LinkSchedule[Any], seconds: Callable[[float], float]
     ) -> None:
         self._account, self._nbytes = account, nbytes
         self.schedule, self.seconds = schedule, seconds

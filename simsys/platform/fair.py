@@ -8,17 +8,17 @@ from typing import NamedTuple
 import simpy
 from simpy.events import Event
 
-from simsys.platform.batch import Batch
 from simsys.platform.claims import Claim
 from simsys.platform.flow_set import FlowSet, Portion, Stream
 from simsys.platform.fluid import SAME_MOMENT, FairLink, FluidNetwork
+from simsys.platform.link_schedule import Step
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import LockStep, Pairs
-from simsys.platform.quiet import QuietSchedule
+from simsys.platform.pending_transfers import PendingTransfers
 from simsys.platform.routing import Way
-from simsys.platform.schedule import Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
+from simsys.platform.uncontended import UncontendedSchedule
 
 
 class _Stretch(NamedTuple):
@@ -44,7 +44,7 @@ class FairNetwork(FluidNetwork):
         super().__init__(env, topology, timelines)
         self._claims: dict[frozenset[int], FairClaim] = {}
         self._joint: dict[FlowSet, FlowSet] = {}
-        self._quiet: list[QuietSchedule[FlowSet]] = []
+        self._quiet: list[UncontendedSchedule[FlowSet]] = []
         self._alone: dict[tuple[int, int], list[_Stretch]] = {}
 
     @property
@@ -74,14 +74,14 @@ class FairNetwork(FluidNetwork):
                 whole.claims.append(claim)
                 claim.users.append(whole)
 
-    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> QuietSchedule[FlowSet]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> UncontendedSchedule[FlowSet]:
         """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one.
 
         Where links change, the pauses change with them, so steps stay as they are.
         """
         if not joined or self.changes_s:
-            return QuietSchedule(self, self._steps(steps))
-        return QuietSchedule(self, [self._as_one(step) for step in self._steps(steps)])
+            return UncontendedSchedule(self, self._steps(steps))
+        return UncontendedSchedule(self, [self._as_one(step) for step in self._steps(steps)])
 
     def _as_one(self, step: Step[FlowSet]) -> Step[FlowSet]:
         """Join consecutive equal steps into one (`FlowSet.joint`), with equal time if uncontended."""
@@ -95,7 +95,7 @@ class FairNetwork(FluidNetwork):
         return Step(joint, nbytes, 1, max(0.0, alone_s - self.step_seconds(joint, nbytes)))
 
     def claim(self, steps: Sequence[Step[FlowSet]]) -> FairClaim:
-        """Claim links, as `QuietNetwork.claim`."""
+        """As `UncontendedNetwork.claim`."""
         links = frozenset(link for step in steps for link in step.transfers.links)
         found = self._claims.get(links)
         if found is None:
@@ -144,11 +144,11 @@ class FairNetwork(FluidNetwork):
         return found
 
     def resume(self, step: Step[FlowSet], started_s: float) -> Event:
-        """Materialise a step, as `QuietNetwork.resume`."""
+        """As `UncontendedNetwork.resume`."""
         now, nbytes, epoch = self.env._now, step.nbytes, self.epoch(started_s)
         if self._next_change_s <= now:
             self._renew_links(now)
-        batch = Batch(self.env, step.transfers.count, step.pause_s)
+        batch = PendingTransfers(self.env, step.transfers.count, step.pause_s)
         self._begun(step.transfers, nbytes, epoch)
         for stretch in self._sent_alone(step.transfers, epoch):
             start_s, seconds = started_s + stretch.start * nbytes, stretch.seconds * nbytes
@@ -169,7 +169,7 @@ class FairNetwork(FluidNetwork):
         return batch.event
 
     def count(self, step: Step[FlowSet], times: int, time_s: float) -> None:
-        """Count traffic, as `QuietNetwork.count`."""
+        """As `UncontendedNetwork.count`."""
         epoch = self.epoch(time_s)
         if times:
             self._begun(step.transfers, times * step.nbytes, epoch)
@@ -194,8 +194,8 @@ class FairNetwork(FluidNetwork):
             self._carried(portion.flows, 0.0, seconds * portion.bytes_per_s, epoch)
             self._lost(portion, seconds, epoch)
 
-    def remember(self, schedule: QuietSchedule[FlowSet]) -> None:
-        """Record steps, as `QuietNetwork.remember`."""
+    def remember(self, schedule: UncontendedSchedule[FlowSet]) -> None:
+        """As `UncontendedNetwork.remember`."""
         self._quiet.append(schedule)
 
 

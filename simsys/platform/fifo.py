@@ -25,14 +25,14 @@ from simsys.platform.calendar_link import CalendarLink, CutThroughLink, Hop, Par
 from simsys.platform.claims import Claim
 from simsys.platform.environment import Environment
 from simsys.platform.flight import Flight
+from simsys.platform.link_schedule import Step
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import LockStep, Network, Pairs
-from simsys.platform.quiet import QuietSchedule
 from simsys.platform.routing import Hop as Links
 from simsys.platform.routing import Way
-from simsys.platform.schedule import Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
+from simsys.platform.uncontended import UncontendedSchedule
 from simsys.sums import ordered_sum
 
 Routes = Sequence[Route]
@@ -52,7 +52,7 @@ class FifoNetwork(Network[CalendarLink, Routes]):
         self._hops: dict[Links, Hop] = {}
         self._routes: dict[tuple[int, int], Route] = {}
         self._claims: dict[frozenset[CalendarLink], CalendarClaim] = {}
-        self._quiet: list[QuietSchedule[Routes]] = []
+        self._quiet: list[UncontendedSchedule[Routes]] = []
         self._step_s: dict[tuple[int, float, int], float] = {}
 
     @property
@@ -89,9 +89,9 @@ class FifoNetwork(Network[CalendarLink, Routes]):
     def _prepare(self, pairs: Pairs) -> Routes:
         return tuple(route for route in (self.route(src, dst) for src, dst in pairs) if route)
 
-    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> QuietSchedule[Routes]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> UncontendedSchedule[Routes]:
         """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one."""
-        return QuietSchedule(self, self._steps(steps))
+        return UncontendedSchedule(self, self._steps(steps))
 
     def step_seconds(self, transfers: Routes, nbytes: float, time_s: float = 0.0) -> float:
         """As `Network.step_seconds`, by a rehearsal on idle copies of the links."""
@@ -104,7 +104,7 @@ class FifoNetwork(Network[CalendarLink, Routes]):
         return found
 
     def claim(self, steps: Sequence[Step[Routes]]) -> Claim:
-        """Claim links, as `QuietNetwork.claim`."""
+        """Claim links, as `UncontendedNetwork.claim`."""
         links = dict.fromkeys(
             link for step in steps for route in step.transfers for hop in route for link in hop.members
         )
@@ -115,20 +115,20 @@ class FifoNetwork(Network[CalendarLink, Routes]):
         return found
 
     def resume(self, step: Step[Routes], started_s: float) -> Event:
-        """Materialise a step, as `QuietNetwork.resume`."""
+        """Materialise a step, as `UncontendedNetwork.resume`."""
         flight = Flight(self.env, step.nbytes, step.pause_s)
         flight.resume(step.transfers, started_s)
         return flight.event
 
     def count(self, step: Step[Routes], times: int, time_s: float) -> None:
-        """Count traffic, as `QuietNetwork.count`."""
+        """Count traffic, as `UncontendedNetwork.count`."""
         for link, copy in _rehearse(step.transfers, step.nbytes, time_s)[1].items() if times else ():
             link.nbytes += times * copy.nbytes
             link.busy_s += times * copy.busy_s
             link.queued_s += times * copy.queued_s
 
-    def remember(self, schedule: QuietSchedule[Routes]) -> None:
-        """Record steps, as `QuietNetwork.remember`."""
+    def remember(self, schedule: UncontendedSchedule[Routes]) -> None:
+        """Record steps, as `UncontendedNetwork.remember`."""
         self._quiet.append(schedule)
 
 

@@ -13,8 +13,8 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from simsys.platform.batch import Batch
 from simsys.platform.claims import Claim
+from simsys.platform.pending_transfers import PendingTransfers
 from simsys.platform.routing import Way, link_loads
 
 Indexes = npt.NDArray[np.intp]
@@ -139,7 +139,7 @@ class Stream:
 
     __slots__ = ("batch", "bytes_per_s", "end_s", "flows", "left_bytes", "portion", "since_s")
 
-    def __init__(self, flows: FlowSet, left_bytes: float, batch: Batch, since_s: float) -> None:
+    def __init__(self, flows: FlowSet, left_bytes: float, batch: PendingTransfers, since_s: float) -> None:
         self.flows, self.left_bytes, self.batch, self.since_s = flows, left_bytes, batch, since_s
         self.portion: Portion | None = None
         """What decides the rate; none before it is found."""

@@ -20,8 +20,6 @@ import simpy
 from simpy.events import Event, EventPriority
 
 from simsys.errors import UsageError
-from simsys.platform.batch import Batch
-from simsys.platform.combinations import Combinations
 from simsys.platform.events import LATE, At, processed
 from simsys.platform.flow_set import Floats, FlowSet, Portion, Stream
 from simsys.platform.link import Link
@@ -29,6 +27,8 @@ from simsys.platform.link_spec import LinkSpec
 from simsys.platform.max_min import alone_bytes_per_s, portions
 from simsys.platform.neighbours import Neighbours, together
 from simsys.platform.network import Network
+from simsys.platform.pending_transfers import PendingTransfers
+from simsys.platform.rate_cache import RateCache
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
 from simsys.platform.turns import Request, Sharing
@@ -75,7 +75,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._wake_s, self._serial, self._active = float("inf"), 0, 0
         self._sets: list[FlowSet] = []
         self._neighbours = Neighbours()
-        self._known = Combinations(lambda sets: self._solve(sets, self._epoch), self._forget)
+        self._known = RateCache(lambda sets: self._solve(sets, self._epoch), self._forget)
         self._portions: dict[Portion, None] = {}  # links with possibly uncounted time
         self._bandwidths: dict[int, Floats] = {}
         self._begun_bytes, self._busy_s, self._queued_s = (np.zeros(len(self._links)) for _ in range(3))
@@ -89,7 +89,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         now = self.env._now
         if self._next_change_s <= now:
             self._renew_links(now)
-        batch = Batch(self.env, transfers.count, pause_s)
+        batch = PendingTransfers(self.env, transfers.count, pause_s)
         if transfers.count:
             transfers.started_bytes += nbytes
             self._join(Stream(transfers, nbytes, batch, now))

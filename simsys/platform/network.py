@@ -11,14 +11,14 @@ from typing import ClassVar, Generic, Self, TypeVar
 import simpy
 from simpy.events import Event
 
-from simsys.platform.collisions import Collision, collision
+from simsys.platform.ecmp_collisions import Collision, collision
 from simsys.platform.environment import Environment
 from simsys.platform.events import At
 from simsys.platform.link import Link
+from simsys.platform.link_schedule import LinkSchedule, Prepared, Step
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.occupancy import Occupancy
 from simsys.platform.routing import Way, link_loads
-from simsys.platform.schedule import Prepared, Schedule, Step
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
 from simsys.platform.traffic import Traffic
@@ -145,14 +145,14 @@ class Network(ABC, Generic[LinkT, Prepared]):
             return At(self.env, now + self.steady(now).idle_path(pairs)[0])
         return self.begin(self.prepare(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Prepared]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> LinkSchedule[Prepared]:
         """Prepare steps in lockstep.
 
         Args:
             steps: In order.
             joined: Whether equal steps that follow one another may be carried out as one, where that is as good.
         """
-        return Schedule(self.env, self._steps(steps), self.begin)
+        return LinkSchedule(self.env, self._steps(steps), self.begin)
 
     def _steps(self, steps: Iterable[LockStep]) -> list[Step[Prepared]]:
         return [Step(self.prepare(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]

@@ -7,12 +7,12 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.platform.collisions import Collision
 from simsys.platform.device import Begun, Device, Seconds
+from simsys.platform.ecmp_collisions import Collision
+from simsys.platform.link_schedule import LinkSchedule
 from simsys.platform.network import LockStep, Network, Pairs
 from simsys.platform.platform import Platform
 from simsys.platform.routing import Way
-from simsys.platform.schedule import Schedule
 from simsys.platform.traffic import Traffic
 
 
@@ -114,7 +114,7 @@ class NetworkPart:
         """As `Network.carry`."""
         return self._whole.carry(self._placed(pairs), nbytes)
 
-    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> Schedule[Any]:
+    def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> LinkSchedule[Any]:
         """As `Network.schedule`."""
         return self._whole.schedule(self._placed_steps(steps), joined=joined)
 

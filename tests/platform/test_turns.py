@@ -16,8 +16,8 @@ from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.fifo import CutThroughNetwork, FifoNetwork, StoreAndForwardNetwork
 from simsys.platform.flight import Flight
+from simsys.platform.link_schedule import LinkSchedule
 from simsys.platform.platform import Platform
-from simsys.platform.schedule import Schedule
 from simsys.platform.topology import LinkSpec, Topology, full_mesh, ring
 from simsys.platform.turns import Sharing, TurnServer
 from tests.helpers.reference import (
@@ -62,7 +62,7 @@ def visit(env: simpy.Environment, server: TurnServer, seconds: float) -> Iterato
 def carried_out(platform: Platform, plan: Plan) -> list[float]:
     """When each entry of a plan has ended. Equal collectives share a schedule, as those of a group do."""
     env, network, ends = platform.env, platform.network, dict[int, float]()
-    schedules: dict[int, Schedule[Any]] = {}
+    schedules: dict[int, LinkSchedule[Any]] = {}
 
     def entry_of(index: int, entry: Message | Rounds | Visit) -> Iterator[Any]:
         yield env.timeout(entry.start_s)

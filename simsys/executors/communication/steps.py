@@ -17,7 +17,7 @@ from simsys.executors.meeting import Part
 from simsys.ops import Collective, Pipelined, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.events import At, Callback
-from simsys.platform.schedule import Schedule
+from simsys.platform.link_schedule import LinkSchedule
 
 
 class Steps(QueuedCollectives):
@@ -29,7 +29,7 @@ class Steps(QueuedCollectives):
         super().__init__(core)
         self.contention = self.platform.network.contention
         self._fronts = core.fronts
-        self._messages: dict[tuple[Group, Group, float], Schedule[Any]] = {}
+        self._messages: dict[tuple[Group, Group, float], LinkSchedule[Any]] = {}
         self._lines: dict[tuple[Group, Group], Line] = {}
 
     def carry(self, op: Send) -> Event:

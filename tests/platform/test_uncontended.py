@@ -12,11 +12,11 @@ import pytest
 from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.fifo import CutThroughNetwork, StoreAndForwardNetwork
+from simsys.platform.link_schedule import LinkSchedule
 from simsys.platform.network import LockStep, Network
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
-from simsys.platform.quiet import QuietRun, QuietSchedule
-from simsys.platform.schedule import Schedule
 from simsys.platform.topology import LinkSpec, Topology, binary_tree, full_mesh, ring, single_switch, torus_2d
+from simsys.platform.uncontended import UncontendedRun, UncontendedSchedule
 from tests.helpers.reference import (
     Message,
     NaiveCutThrough,
@@ -33,8 +33,8 @@ Plan = Sequence[Message | Rounds]
 class StepByStep:
     """A network whose collectives are never one event."""
 
-    def schedule(self: Network[Any, Any], steps: Iterable[LockStep]) -> Schedule[Any]:
-        return Schedule(self.env, self._steps(steps), self.begin)
+    def schedule(self: Network[Any, Any], steps: Iterable[LockStep]) -> LinkSchedule[Any]:
+        return LinkSchedule(self.env, self._steps(steps), self.begin)
 
 
 class EagerCutThrough(StepByStep, CutThroughNetwork):
@@ -106,7 +106,7 @@ def random_plan(topology: Topology, rng: random.Random) -> list[Message | Rounds
 def carried_out(network: Network[Any, Any], plan: Plan) -> list[float]:
     """When each entry of a plan has arrived. Equal collectives share a schedule, as those of a group do."""
     env, ends = network.env, dict[int, float]()
-    schedules: dict[int, Schedule[Any]] = {}
+    schedules: dict[int, LinkSchedule[Any]] = {}
 
     def start(index: int, entry: Message | Rounds) -> None:
         if isinstance(entry, Message):
@@ -279,14 +279,14 @@ def test_collectives_that_go_on_meeting_do_not_spend_their_time_on_claims() -> N
 
     disturb(None)
     interruptions = 0
-    interrupt = QuietSchedule.interrupt
+    interrupt = UncontendedSchedule.interrupt
 
-    def counted(self: QuietSchedule, run: QuietRun) -> None:
+    def counted(self: UncontendedSchedule, run: UncontendedRun) -> None:
         nonlocal interruptions
         interruptions += self is first
         interrupt(self, run)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(QuietSchedule, "interrupt", counted)
+        patch.setattr(UncontendedSchedule, "interrupt", counted)
         network.env.run()
     assert 0 < interruptions <= 10

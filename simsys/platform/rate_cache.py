@@ -12,7 +12,7 @@ Rates = list[list[Portion]]
 """For each stream its flows by rate."""
 
 
-class Combinations:
+class RateCache:
     """The rates of combinations of streams.
 
     Args:

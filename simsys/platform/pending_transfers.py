@@ -8,7 +8,7 @@ from simpy.events import Event
 from simsys.platform.events import LATE, fire_at
 
 
-class Batch:
+class PendingTransfers:
     """Transfers that start together and are complete when the last one has arrived.
 
     Args:

@@ -24,11 +24,11 @@ from simpy.events import Event
 
 from simsys.platform.claims import Claim
 from simsys.platform.events import LATE, At, Callback, processed
-from simsys.platform.schedule import Prepared, Schedule, Step, SteppedRun
+from simsys.platform.link_schedule import LinkSchedule, Prepared, Step, SteppedRun
 from simsys.sums import ordered_sum
 
 
-class QuietNetwork(Protocol[Prepared]):
+class UncontendedNetwork(Protocol[Prepared]):
     """The interface of a network for uncontended collectives."""
 
     env: simpy.Environment
@@ -58,11 +58,11 @@ class QuietNetwork(Protocol[Prepared]):
         """Record a repeated step on idle links, in their state at a given time."""
 
     @abstractmethod
-    def remember(self, schedule: QuietSchedule[Prepared]) -> None:
+    def remember(self, schedule: UncontendedSchedule[Prepared]) -> None:
         """Register a schedule to `settle` before traffic counters are read."""
 
 
-class QuietSchedule(Schedule[Prepared]):
+class UncontendedSchedule(LinkSchedule[Prepared]):
     """A schedule that claims its links when it starts.
 
     Args:
@@ -70,7 +70,7 @@ class QuietSchedule(Schedule[Prepared]):
         steps: The steps, in order.
     """
 
-    def __init__(self, network: QuietNetwork[Prepared], steps: Iterable[Step[Prepared]]) -> None:
+    def __init__(self, network: UncontendedNetwork[Prepared], steps: Iterable[Step[Prepared]]) -> None:
         super().__init__(network.env, steps, network.begin)
         self._network = network
         self._claim = network.claim(self.steps)
@@ -82,7 +82,7 @@ class QuietSchedule(Schedule[Prepared]):
         self._begun = processed(network.env)
         self.steady = len(self._claim.starts_s) == 1
         """Whether the links never change."""
-        self.again: QuietRun[Prepared] | None = None
+        self.again: UncontendedRun[Prepared] | None = None
         """One that has ended and can be repeated."""
 
     def start(self, done: Callback) -> None:
@@ -100,7 +100,7 @@ class QuietSchedule(Schedule[Prepared]):
             self._run_quietly(done, 0, 0, epoch, self._total_s[epoch])
         else:  # that the links are in use has just been seen
             self._claim.calm(undisturbed=False)
-            Schedule.go_on(self, SteppedRun(self, done), self._begun)
+            LinkSchedule.go_on(self, SteppedRun(self, done), self._begun)
 
     def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """Claim the links again if they seem uncontended; else start the next step."""
@@ -112,7 +112,7 @@ class QuietSchedule(Schedule[Prepared]):
                 return
         super().go_on(run, ended)
 
-    def interrupt(self, run: QuietRun[Prepared]) -> None:
+    def interrupt(self, run: UncontendedRun[Prepared]) -> None:
         """Continue an uncontended run step by step, from its current state."""
         run.cancelled = True
         index, taken, started_s = self._position(run)
@@ -157,7 +157,7 @@ class QuietSchedule(Schedule[Prepared]):
 
     def _run_quietly(self, done: Callback, index: int, taken: int, epoch: int, seconds: float) -> None:
         now, claim = self.env._now, self._claim
-        run = claim.run = QuietRun(self, claim, done, index, taken, now, seconds, epoch)
+        run = claim.run = UncontendedRun(self, claim, done, index, taken, now, seconds, epoch)
         if epoch + 1 < len(claim.starts_s) and claim.starts_s[epoch + 1] < run.end_s:
             At(self.env, claim.starts_s[epoch + 1], run.changed)  # before its end, which may come sooner after that
             return
@@ -175,7 +175,7 @@ class QuietSchedule(Schedule[Prepared]):
         now, alone_s = self.env._now, step_s[run.index if run.taken else run.index - 1]
         return now - run.started_s - alone_s <= 1e-9 * alone_s + 1e-15 * now
 
-    def _position(self, run: QuietRun[Prepared]) -> tuple[int, int, float]:
+    def _position(self, run: UncontendedRun[Prepared]) -> tuple[int, int, float]:
         """The step that a quiet run is in: its place in `steps`, how many equal ones came before, when it began."""
         now, start_s, step_s = self.env._now, run.started_s, self._step_s[run.epoch]
         index, taken = run.index, run.taken
@@ -192,7 +192,7 @@ class QuietSchedule(Schedule[Prepared]):
             passed -= 1
         return index, taken + passed, start_s + passed * seconds
 
-    def count_between(self, run: QuietRun[Prepared], index: int, taken: int) -> None:
+    def count_between(self, run: UncontendedRun[Prepared], index: int, taken: int) -> None:
         """Record the steps of an uncontended run up to a position on the links."""
         for place in range(run.index, min(index + 1, len(self.steps))):
             step = self.steps[place]
@@ -201,7 +201,7 @@ class QuietSchedule(Schedule[Prepared]):
             self._network.count(step, times, self._claim.starts_s[run.epoch])
 
 
-class QuietRun(Generic[Prepared]):
+class UncontendedRun(Generic[Prepared]):
     """An uncontended schedule.
 
     Args:
@@ -233,7 +233,7 @@ class QuietRun(Generic[Prepared]):
 
     def __init__(
         self,
-        schedule: QuietSchedule[Prepared],
+        schedule: UncontendedSchedule[Prepared],
         claim: Claim,
         done: Callback,
         index: int,

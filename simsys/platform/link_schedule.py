@@ -37,7 +37,7 @@ Carry = Callable[[Prepared, float, float], Event]
 """Starts prepared transfers with a number of bytes each; the event fires a delay in seconds after all have arrived."""
 
 
-class Schedule(Generic[Prepared]):
+class LinkSchedule(Generic[Prepared]):
     """Steps; each begins when all transfers of the previous one have arrived and its pause is over.
 
     Args:
@@ -76,7 +76,7 @@ class SteppedRun(Generic[Prepared]):
 
     __slots__ = ("_schedule", "done", "index", "started_s", "taken")
 
-    def __init__(self, schedule: Schedule[Prepared], done: Callback, index: int = 0, taken: int = 0) -> None:
+    def __init__(self, schedule: LinkSchedule[Prepared], done: Callback, index: int = 0, taken: int = 0) -> None:
         self._schedule = schedule
         self.done, self.index, self.taken = done, index, taken
         self.started_s = 0.0

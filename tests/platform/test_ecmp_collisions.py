@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
-from simsys.platform.collisions import collision
+from simsys.platform.ecmp_collisions import collision
 from simsys.platform.fat_tree import fat_tree
 from simsys.platform.routing import Routing, link_loads
 
