@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simsys.config.experiment import ModelConfig
+from simsys.config.model import ModelConfig
 from simsys.config.places import located
 from simsys.errors import ConfigError, Problem, UsageError
 from simsys.input_files import path_from

@@ -17,22 +17,24 @@ class PoissonArrivals(Part):
     """Independent arrivals at a mean rate: exponentially distributed gaps."""
 
     kind: Literal["poisson"] = "poisson"
-    rate: RequestsPerSecond
+    rate: RequestsPerSecond = Field(description='Mean rate, such as "6 req/s"')
 
 
 class GammaArrivals(Part):
     """Gamma distributed gaps; `burstiness` is the shape: 1 is Poisson, less is burstier, more is steadier."""
 
     kind: Literal["gamma"] = "gamma"
-    rate: RequestsPerSecond
-    burstiness: Annotated[PositiveFloat, Field(ge=0.001)]  # gaps vary by 32 times their mean at 0.001
+    rate: RequestsPerSecond = Field(description="Mean rate")
+    burstiness: Annotated[PositiveFloat, Field(ge=0.001)] = Field(
+        description="Shape of the gaps: 1 is Poisson, smaller is burstier, as in vllm bench serve"
+    )
 
 
 class ConstantArrivals(Part):
     """Evenly spaced arrivals, the first at 0."""
 
     kind: Literal["constant"] = "constant"
-    rate: RequestsPerSecond
+    rate: RequestsPerSecond = Field(description="Rate")
 
 
 class AllAtOnceArrivals(Part):
@@ -45,22 +47,24 @@ class ClosedLoopArrivals(Part):
     """`concurrency` clients, each of which sends its next request when its last one has ended."""
 
     kind: Literal["closed_loop"] = "closed_loop"
-    concurrency: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+    concurrency: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = Field(
+        description="Requests in the system at any time"
+    )
 
 
 class RatePiece(Part):
     """A mean rate of independent arrivals, which may be zero, for some time."""
 
-    duration: Seconds
-    rate: _RateOrNone
+    duration: Seconds = Field(description="Duration of this rate")
+    rate: _RateOrNone = Field(description="Mean rate of a Poisson process; may be zero")
 
 
 class TimeVaryingArrivals(Part):
     """Independent arrivals whose mean rate changes over time; after the last piece, they `repeat` or it goes on."""
 
     kind: Literal["time_varying"] = "time_varying"
-    rates: Annotated[list[RatePiece], Field(min_length=1)]
-    repeat: bool = True
+    rates: Annotated[list[RatePiece], Field(min_length=1)] = Field(description="Rates, one after another")
+    repeat: bool = Field(default=True, description="Begin again with the first rate after the last one")
 
     @model_validator(mode="after")
     def _arrivals_go_on(self) -> Self:

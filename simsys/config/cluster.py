@@ -39,8 +39,8 @@ def _changed_gpu(base: Any, changes: dict[str, Any]) -> dict[str, Any]:
 class NodeGroup(FrozenModel):
     """Equal nodes of a cluster that has several kinds: their profile, by name or inline, and how many."""
 
-    profile: ProfileGiven
-    count: PositiveInt = 1
+    profile: ProfileGiven = Field(description="Node profile, by name or inline")
+    count: PositiveInt = Field(default=1, description="Number of these nodes")
 
 
 class NicConfig(FrozenModel):
@@ -58,9 +58,17 @@ class NicConfig(FrozenModel):
         "network_bandwidth": "bandwidth",
     }
 
-    bandwidth: BytesPerSecond | None = None
-    count: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
-    latency: NonNegativeSeconds | None = None
+    bandwidth: BytesPerSecond | None = Field(
+        default=None,
+        description="Bandwidth of each NIC in one direction; by default that of the node profile, or of a fabric port",
+    )
+    count: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = Field(
+        default=None, description="NICs of each node; by default those of the node profile, or one per GPU"
+    )
+    latency: NonNegativeSeconds | None = Field(
+        default=None,
+        description="Time from GPU memory to the wire; by default that of the node profile, or of the fabric",
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -93,19 +101,39 @@ class HardwareConfig(FrozenModel):
 
     other_names: ClassVar[Mapping[str, str]] = {"price": "gpu.price", "memory": "gpu.memory", "peak": "gpu.peak"}
 
-    profile: ProfileGiven | None = None
-    gpu: ProfileGiven | None = None
-    num_nodes: PositiveInt = 1
-    nodes: Annotated[list[NodeGroup], Field(min_length=1)] | None = None
-    gpus_per_node: PositiveInt | None = None
-    fabric: ProfileGiven | None = None
-    profile_folder: Annotated[str, Field(min_length=1)] | None = None
-    nic: NicConfig | None = None
-    network_bandwidth: BytesPerSecond | None = None
-    nics_per_node: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
-    exceptions: list[DeviceException] = Field(default_factory=list)
-    slowdowns: list[Slowdown] = Field(default_factory=list)
-    jitter: Jitter | None = None
+    profile: ProfileGiven | None = Field(
+        default=None, description="Node profile (simsys list nodes), by name or inline"
+    )
+    gpu: ProfileGiven | None = Field(
+        default=None,
+        description="GPU profile (simsys list gpus), by name or inline; beside a node profile, changes to its GPU",
+    )
+    num_nodes: PositiveInt = Field(default=1, description="Number of nodes")
+    nodes: Annotated[list[NodeGroup], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Several kinds of nodes, in the order of their numbers, in place of profile and num_nodes",
+    )
+    gpus_per_node: PositiveInt | None = Field(
+        default=None, description="GPUs of each node; by default those of the node profile, or one"
+    )
+    fabric: ProfileGiven | None = Field(
+        default=None, description="Fabric profile (simsys list fabrics): the network between nodes"
+    )
+    profile_folder: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="Folder with profiles of your own, relative to the experiment file"
+    )
+    nic: NicConfig | None = Field(default=None, description="Network cards of each node")
+    network_bandwidth: BytesPerSecond | None = Field(
+        default=None, description="Older form of nic: the bandwidth of all NICs of a node together"
+    )
+    nics_per_node: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = Field(
+        default=None, description="NICs that share network_bandwidth"
+    )
+    exceptions: list[DeviceException] = Field(
+        default_factory=list, description="GPUs that differ from the others during the whole run"
+    )
+    slowdowns: list[Slowdown] = Field(default_factory=list, description="GPUs that are slow for some time")
+    jitter: Jitter | None = Field(default=None, description="Random variation of all computations")
 
     @model_validator(mode="before")
     @classmethod

@@ -36,12 +36,16 @@ class EdgeConfig(FrozenModel):
 
     model_config = ConfigDict(populate_by_name=False)
 
-    src: Name = Field(alias="from")
-    dst: Name = Field(alias="to")
-    bandwidth: BytesPerSecond | None = None
-    latency: NonNegativeSeconds | None = None
-    bidirectional: bool = True
-    kind: Name = "custom"
+    src: Name = Field(alias="from", description="Vertex at which the link begins, such as gpu0 or sw1")
+    dst: Name = Field(alias="to", description="Vertex at which the link ends")
+    bandwidth: BytesPerSecond | None = Field(
+        default=None, description="Bandwidth; by default link_bandwidth of the network"
+    )
+    latency: NonNegativeSeconds | None = Field(
+        default=None, description="Latency; by default base_latency of the network"
+    )
+    bidirectional: bool = Field(default=True, description="Whether there is a link in the other direction too")
+    kind: Name = Field(default="custom", description="Kind of the link in the table of links")
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:

@@ -18,6 +18,7 @@ from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import own_folders
 from simsys.config.loader import read_sources, validate_all
+from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
@@ -29,52 +30,14 @@ from simsys.units import LONGEST_S, NonNegativeSeconds, Seconds
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
 
-class ModelConfig(FrozenModel):
-    """The model: a name of the model DB, a Hugging Face ``config.json``, an architecture, or layers.
-
-    Exactly one of ``name``, ``huggingface``, ``layers`` and ``model_type`` with its sizes. A Hugging Face model of a
-    type that is not known can be read as one that is: `assume` names that type, such as ``llama``.
-    """
-
-    name: str | None = None
-    huggingface: str | None = None
-    assume: str | None = None
-    model_type: str | None = None
-    num_layers: PositiveInt | None = None
-    hidden_size: PositiveInt | None = None
-    num_attention_heads: PositiveInt | None = None
-    num_key_value_heads: PositiveInt | None = None
-    intermediate_size: PositiveInt | None = None
-    vocab_size: PositiveInt | None = None
-    sequence_length: PositiveInt | None = None
-    decoder_sequence_length: PositiveInt | None = None
-    layers: list[dict[str, Any]] | None = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        given = [key for key in ("name", "huggingface", "model_type", "layers") if getattr(self, key) is not None]
-        if self.layers is not None and given in (["name", "layers"], ["model_type", "layers"]):
-            given = ["layers"]
-        if len(given) != 1:
-            found = f"not {' and '.join(given)}" if given else "but none is"
-            raise invalid(f"exactly one of name, huggingface, model_type and layers is to be given, {found}")
-        if self.layers is not None and not self.layers:
-            raise invalid("a model needs at least one layer")
-        if self.assume is not None and self.huggingface is None:
-            raise invalid(
-                "assume says how a Hugging Face configuration is read; write huggingface too or remove assume"
-            )
-        return self
-
-
 class SloConfig(FrozenModel):
     """Latency targets; a request counts towards goodput if it meets all of them."""
 
     other_names: ClassVar[Mapping[str, str]] = {"itl": "tpot", "e2e": "e2el"}
 
-    ttft: Seconds | None = None
-    tpot: Seconds | None = None
-    e2el: Seconds | None = None
+    ttft: Seconds | None = Field(default=None, description="Longest time to first token")
+    tpot: Seconds | None = Field(default=None, description="Longest time per output token")
+    e2el: Seconds | None = Field(default=None, description="Longest end-to-end latency")
 
 
 class SimulationSettings(FrozenModel):
@@ -88,12 +51,21 @@ class SimulationSettings(FrozenModel):
 
     other_names: ClassVar[Mapping[str, str]] = {"level_of_detail": "lod", "detail": "lod"}
 
-    lod: Literal["high", "medium"] = "medium"
-    seed: NonNegativeInt = 42
-    collect_events: bool = False
-    occupy_links: Literal["auto"] | bool = "auto"
-    save_detailed: bool = False
-    duration: Seconds | None = None
+    lod: Literal["high", "medium"] = Field(
+        default="medium", description="Level of detail: high simulates every operation of every rank"
+    )
+    seed: NonNegativeInt = Field(default=42, description="Seed of all random streams")
+    collect_events: bool = Field(
+        default=False, description="Write the event history, traffic between GPUs and memory over time"
+    )
+    occupy_links: Literal["auto"] | bool = Field(
+        default="auto",
+        description="Contention of transfers at medium: where transfers can meet (auto), always or never",
+    )
+    save_detailed: bool = Field(
+        default=False, description="Write the times of every request and token of a serving run"
+    )
+    duration: Seconds | None = Field(default=None, description="Simulated time after which a serving run ends")
 
 
 Placement = Literal["packed", "spread", "random"]
@@ -116,18 +88,39 @@ class JobConfig(FrozenModel):
     takes when alone. `placement` replaces that of the cluster.
     """
 
-    name: Name
-    gpus: PositiveInt | None = None
-    arrival: Annotated[NonNegativeSeconds, AfterValidator(_in_time)] = 0.0
-    priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] = 0
-    walltime: Seconds | None = None
-    placement: Placement | None = None
-    model: ModelConfig | None = None
-    parallelism: ParallelismConfig | None = None
-    training: TrainingConfig | None = None
-    serving: ServingConfig | None = None
-    workload: WorkloadConfig | None = None
-    slo: SloConfig | None = None
+    name: Name = Field(description="Name of the job")
+    gpus: PositiveInt | None = Field(
+        default=None, description="GPUs of the job; by default the product of its degrees, or the whole cluster"
+    )
+    arrival: Annotated[NonNegativeSeconds, AfterValidator(_in_time)] = Field(
+        default=0.0, description="Time at which the job enters the queue"
+    )
+    priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] = Field(
+        default=0, description="Priority in the priority queue; the highest is first"
+    )
+    walltime: Seconds | None = Field(
+        default=None,
+        description="Expected duration, used by the backfill queue; by default the duration of the job alone",
+    )
+    placement: Placement | None = Field(
+        default=None, description="Placement of this job in place of that of the cluster"
+    )
+    model: ModelConfig | None = Field(default=None, description="Model of this job in place of that of the scenario")
+    parallelism: ParallelismConfig | None = Field(
+        default=None, description="Parallelism of this job in place of that of the scenario"
+    )
+    training: TrainingConfig | None = Field(
+        default=None, description="Training of this job in place of that of the scenario"
+    )
+    serving: ServingConfig | None = Field(
+        default=None, description="Serving of this job in place of that of the scenario"
+    )
+    workload: WorkloadConfig | None = Field(
+        default=None, description="Workload of this job in place of that of the scenario"
+    )
+    slo: SloConfig | None = Field(
+        default=None, description="Latency targets of this job in place of those of the scenario"
+    )
 
 
 class SchedulingConfig(FrozenModel):
@@ -137,8 +130,13 @@ class SchedulingConfig(FrozenModel):
     highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many, ``random`` any GPUs.
     """
 
-    queue: Literal["fifo", "backfill", "priority"] = "fifo"
-    placement: Placement = "packed"
+    queue: Literal["fifo", "backfill", "priority"] = Field(
+        default="fifo",
+        description="Order of jobs: fifo, backfill (short jobs overtake if they delay none), or priority",
+    )
+    placement: Placement = Field(
+        default="packed", description="GPUs of a job: on as few nodes as possible, on as many, or at random"
+    )
 
 
 class SimulationConfig(FrozenModel):
@@ -147,19 +145,29 @@ class SimulationConfig(FrozenModel):
     With `jobs`, several of these share the cluster; ``scheduling`` says how.
     """
 
-    name: Name = "experiment"
-    description: str = ""
-    hardware: HardwareConfig
-    network: NetworkConfig = NetworkConfig()
-    model: ModelConfig
-    parallelism: ParallelismConfig = ParallelismConfig()
-    training: TrainingConfig | None = None
-    serving: ServingConfig | None = None
-    workload: WorkloadConfig | None = None
-    slo: SloConfig | None = None
-    jobs: Annotated[list[JobConfig], Field(min_length=1)] | None = None
-    scheduling: SchedulingConfig | None = None
-    simulation: SimulationSettings = SimulationSettings()
+    name: Name = Field(default="experiment", description="Name of the scenario, and of the folder of its results")
+    description: str = Field(default="", description="Free text")
+    hardware: HardwareConfig = Field(description="GPUs, nodes and network cards")
+    network: NetworkConfig = Field(default=NetworkConfig(), description="Network between nodes")
+    model: ModelConfig = Field(description="Model that is trained or served")
+    parallelism: ParallelismConfig = Field(
+        default=ParallelismConfig(), description="Division of the model and the batch among ranks"
+    )
+    training: TrainingConfig | None = Field(
+        default=None, description="Training job; a scenario has either training or serving"
+    )
+    serving: ServingConfig | None = Field(default=None, description="Inference engine and its settings")
+    workload: WorkloadConfig | None = Field(default=None, description="Requests of a serving scenario")
+    slo: SloConfig | None = Field(
+        default=None, description="Latency targets; goodput counts the requests that meet all of them"
+    )
+    jobs: Annotated[list[JobConfig], Field(min_length=1)] | None = Field(
+        default=None, description="Jobs that share the cluster"
+    )
+    scheduling: SchedulingConfig | None = Field(default=None, description="Queue and placement of jobs")
+    simulation: SimulationSettings = Field(
+        default=SimulationSettings(), description="Level of detail, seed and outputs"
+    )
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @model_validator(mode="before")

@@ -15,8 +15,10 @@ Distribution = Literal["lognormal", "gamma"]
 class SomeGpus(FrozenModel):
     """GPUs by their numbers in the cluster (`gpus`) or by those of their nodes (`nodes`), from 0."""
 
-    gpus: list[NonNegativeInt] = Field(default_factory=list)
-    nodes: list[NonNegativeInt] = Field(default_factory=list)
+    gpus: list[NonNegativeInt] = Field(default_factory=list, description="Numbers of the GPUs in the cluster, from 0")
+    nodes: list[NonNegativeInt] = Field(
+        default_factory=list, description="Numbers of nodes, all of whose GPUs are meant"
+    )
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -28,8 +30,8 @@ class SomeGpus(FrozenModel):
 class SomeTime(FrozenModel):
     """A span of simulated time: `from` its beginning (0 by default) `until` its end (never by default)."""
 
-    from_: NonNegativeSeconds = Field(default=0.0, alias="from")
-    until: Seconds | None = None
+    from_: NonNegativeSeconds = Field(default=0.0, alias="from", description="Beginning in simulated time")
+    until: Seconds | None = Field(default=None, description="End in simulated time; never by default")
 
     @model_validator(mode="after")
     def _ends_after_it_begins(self) -> Self:
@@ -42,8 +44,8 @@ class SomeTime(FrozenModel):
 class DeviceException(SomeGpus):
     """GPUs that differ from the others from beginning to end: slower by a `speed` below 1, or of another model."""
 
-    speed: Annotated[float, Field(gt=0, le=100)] = 1.0
-    gpu: str | dict[str, Any] | None = None
+    speed: Annotated[float, Field(gt=0, le=100)] = Field(default=1.0, description="Speed relative to the other GPUs")
+    gpu: str | dict[str, Any] | None = Field(default=None, description="GPU profile in place of that of the cluster")
 
     @model_validator(mode="after")
     def _differs(self) -> Self:
@@ -59,7 +61,7 @@ class Slowdown(SomeGpus, SomeTime):
     of a GPU overlap, their shares multiply. A GPU that stands still is a failure: see ``training.failures``.
     """
 
-    speed: Annotated[float, Field(le=1)]
+    speed: Annotated[float, Field(le=1)] = Field(description="Share of the usual speed")
 
     @model_validator(mode="after")
     def _is_alive(self) -> Self:
@@ -78,8 +80,8 @@ class Jitter(FrozenModel):
     and one factor of mean 1 for all that it computes in an iteration or step.
     """
 
-    compute: Annotated[float, Field(gt=0, le=2)]
-    distribution: Distribution = "lognormal"
+    compute: Annotated[float, Field(gt=0, le=2)] = Field(description="Coefficient of variation of computation times")
+    distribution: Distribution = Field(default="lognormal", description="Distribution of the random factors")
 
 
 class LinkSelector(FrozenModel):
@@ -89,11 +91,11 @@ class LinkSelector(FrozenModel):
     `to` name one direction each; with only one of them, all links that leave from or lead to it are meant.
     """
 
-    kind: str | None = None
-    nodes: list[NonNegativeInt] | None = None
-    from_: str | None = Field(default=None, alias="from")
-    to: str | None = None
-    ids: list[NonNegativeInt] | None = None
+    kind: str | None = Field(default=None, description="Kind of the links, as in the table of links")
+    nodes: list[NonNegativeInt] | None = Field(default=None, description="Nodes at one end of the links")
+    from_: str | None = Field(default=None, alias="from", description="Vertex that the links leave")
+    to: str | None = Field(default=None, description="Vertex that the links lead to")
+    ids: list[NonNegativeInt] | None = Field(default=None, description="Numbers of the links in the table of links")
 
     @model_validator(mode="after")
     def _selects_something(self) -> Self:
@@ -109,9 +111,9 @@ class Degradation(SomeTime):
     bandwidth that a link has when it begins there; with ``fair`` transfers that are under way change their rates.
     """
 
-    links: LinkSelector
-    bandwidth: Annotated[float, Field(le=1)] = 1.0
-    latency_factor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    links: LinkSelector = Field(description="Which links are weak")
+    bandwidth: Annotated[float, Field(le=1)] = Field(default=1.0, description="Share of the bandwidth that is left")
+    latency_factor: Annotated[float, Field(ge=1, le=1e6)] = Field(default=1.0, description="Factor of the latency")
 
     @model_validator(mode="after")
     def _weaker_and_alive(self) -> Self:

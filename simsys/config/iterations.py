@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from pydantic import NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.units import BytesPerSecond, NonNegativeSeconds, Seconds
@@ -17,9 +17,11 @@ class BatchScheduleEntry(FrozenModel):
     Such a ramp is Megatron-LM's ``--rampup-batch-size`` (Brown et al. 2020, appendix B, trained with one).
     """
 
-    from_iteration: NonNegativeInt
-    gradient_accumulation_steps: PositiveInt | None = None
-    batch_size_per_gpu: PositiveInt | None = None
+    from_iteration: NonNegativeInt = Field(description="First iteration of this entry, counted from 0")
+    gradient_accumulation_steps: PositiveInt | None = Field(
+        default=None, description="Micro-batches of an iteration from then on"
+    )
+    batch_size_per_gpu: PositiveInt | None = Field(default=None, description="Samples of a micro-batch from then on")
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
@@ -36,9 +38,9 @@ class CheckpointConfig(FrozenModel):
     the whole cluster.
     """
 
-    interval: PositiveInt
-    storage_bandwidth: BytesPerSecond
-    asynchronous: bool = False
+    interval: PositiveInt = Field(description="Iterations from checkpoint to checkpoint")
+    storage_bandwidth: BytesPerSecond = Field(description="Bandwidth of the storage for the whole cluster")
+    asynchronous: bool = Field(default=False, description="Write in the background while training continues")
 
 
 class DataLoadingConfig(FrozenModel):
@@ -47,8 +49,8 @@ class DataLoadingConfig(FrozenModel):
     With `prefetch` it loads the batches of the next iteration while the current one computes.
     """
 
-    time: NonNegativeSeconds
-    prefetch: bool = True
+    time: NonNegativeSeconds = Field(description="Time to load a micro-batch on each rank")
+    prefetch: bool = Field(default=True, description="Load the batches of the next iteration during the current one")
 
 
 class FailuresConfig(FrozenModel):
@@ -59,12 +61,12 @@ class FailuresConfig(FrozenModel):
     the last checkpoint.
     """
 
-    duration: Seconds
-    gpu_mtbf: Seconds | None = None
-    node_mtbf: Seconds | None = None
-    link_mtbf: Seconds | None = None
-    detection: NonNegativeSeconds = 0.0
-    restart: NonNegativeSeconds = 0.0
+    duration: Seconds = Field(description='Wall-clock time that is simulated, such as "30 d"')
+    gpu_mtbf: Seconds | None = Field(default=None, description="Mean time between failures of one GPU")
+    node_mtbf: Seconds | None = Field(default=None, description="Mean time between failures of one node")
+    link_mtbf: Seconds | None = Field(default=None, description="Mean time between failures of one network card")
+    detection: NonNegativeSeconds = Field(default=0.0, description="Time until a failure is detected")
+    restart: NonNegativeSeconds = Field(default=0.0, description="Time to restart before the checkpoint is loaded")
 
     @model_validator(mode="after")
     def _something_fails(self) -> Self:

@@ -21,15 +21,15 @@ class FixedLength(Part):
     """The same number of tokens for every request."""
 
     kind: Literal["fixed"] = "fixed"
-    tokens: Tokens
+    tokens: Tokens = Field(description="Tokens")
 
 
 class UniformLength(Part):
     """Equally likely anywhere from `low` to `high` tokens, both included."""
 
     kind: Literal["uniform"] = "uniform"
-    low: Tokens
-    high: Tokens
+    low: Tokens = Field(description="Fewest tokens")
+    high: Tokens = Field(description="Most tokens")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -41,9 +41,9 @@ class UniformLength(Part):
 class _BoundedLength(Part):
     """A continuous distribution, rounded and clamped into [min, max] tokens; `mean` is the mean before clamping."""
 
-    mean: PositiveFloat
-    min: Tokens = 1
-    max: Tokens = 1_000_000
+    mean: PositiveFloat = Field(description="Mean number of tokens before bounds apply")
+    min: Tokens = Field(default=1, description="Fewest tokens")
+    max: Tokens = Field(default=1_000_000, description="Most tokens")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -56,7 +56,7 @@ class NormalLength(_BoundedLength):
     """Normally distributed lengths with standard deviation `std`, in tokens."""
 
     kind: Literal["normal"] = "normal"
-    std: PositiveFloat
+    std: PositiveFloat = Field(description="Standard deviation in tokens")
 
 
 class LognormalLength(_BoundedLength):
@@ -64,16 +64,20 @@ class LognormalLength(_BoundedLength):
 
     kind: Literal["lognormal"] = "lognormal"
     # Below 10 the median, mean · exp(-sigma² / 2), is still a number; real traffic has 0.5 to 1.5.
-    sigma: Annotated[PositiveFloat, Field(le=10)] = 0.8
+    sigma: Annotated[PositiveFloat, Field(le=10)] = Field(
+        default=0.8, description="Standard deviation of the logarithm"
+    )
 
 
 class ZipfLength(Part):
     """Zipf's law within bounds: n tokens are as likely as n to the power of -`exponent`; 0 is uniform."""
 
     kind: Literal["zipf"] = "zipf"
-    exponent: Annotated[float, Field(strict=True, ge=0, le=100)]
-    min: Tokens = 1
-    max: Annotated[Tokens, Field(le=10_000_000)]  # there is a table of all values
+    exponent: Annotated[float, Field(strict=True, ge=0, le=100)] = Field(
+        description="Exponent; the probability of n tokens is proportional to n ** -exponent"
+    )
+    min: Tokens = Field(default=1, description="Fewest tokens")
+    max: Annotated[Tokens, Field(le=10_000_000)] = Field(description="Most tokens")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -89,10 +93,14 @@ class EmpiricalLength(Part):
     """
 
     kind: Literal["empirical"] = "empirical"
-    values: Annotated[list[Tokens], Field(min_length=1)] | None = None
-    weights: list[PositiveFloat] | None = None
-    file: Annotated[str, Field(min_length=1)] | None = None
-    column: str | None = None
+    values: Annotated[list[Tokens], Field(min_length=1)] | None = Field(
+        default=None, description="Observed numbers of tokens"
+    )
+    weights: list[PositiveFloat] | None = Field(default=None, description="Relative frequency of each value")
+    file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="CSV file of observed numbers, relative to the experiment file"
+    )
+    column: str | None = Field(default=None, description="Column of the file")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -134,14 +142,14 @@ class FixedTime(Part):
     """Always the same `time`."""
 
     kind: Literal["fixed"] = "fixed"
-    time: NonNegativeSeconds
+    time: NonNegativeSeconds = Field(description="The time")
 
 
 class ExponentialTime(Part):
     """Exponentially distributed times."""
 
     kind: Literal["exponential"] = "exponential"
-    mean: Seconds
+    mean: Seconds = Field(description="Mean time")
 
 
 AnyTime: TypeAlias = FixedTime | ExponentialTime

@@ -54,9 +54,15 @@ class RoutingConfig(FrozenModel):
     first path; in a torus that is dimension order.
     """
 
-    kind: Literal["adaptive", "per_packet", "ecmp", "shortest"]
-    seed: Annotated[int, Field(strict=True, ge=0, le=2**31)] | None = None
-    qps: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = None
+    kind: Literal["adaptive", "per_packet", "ecmp", "shortest"] = Field(
+        description="How a route is chosen among equal ones"
+    )
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**31)] | None = Field(
+        default=None, description="Seed of the hash function of ecmp"
+    )
+    qps: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = Field(
+        default=None, description="Queue pairs (flows) of each pair of GPUs under ecmp"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -93,24 +99,47 @@ class NetworkConfig(FrozenModel):
     default), or ``fifo``, which serves whole messages in turn, as ``switching: store_and_forward`` always does.
     """
 
-    topology_type: TopologyType = "switch"
-    tuning: Literal["nccl", "none"] = "nccl"
-    base_latency: NonNegativeSeconds | None = None
-    link_bandwidth: BytesPerSecond | None = None
-    routing: RoutingConfig | None = None
-    dims: tuple[PositiveInt, ...] | None = None
-    leaf_size: PositiveInt | None = None
-    oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = None
-    radix: Ports | None = None
-    pxn: bool | None = None
-    nodes_per_router: PositiveInt | None = None
-    routers_per_group: Ports | None = None
-    global_links_per_router: Ports | None = None
-    edges: Edges | None = None
-    edges_file: Annotated[str, Field(min_length=1)] | None = None
-    contention: Contention | None = None
-    switching: Switching = "cut_through"
-    degradations: list[Degradation] = Field(default_factory=list)
+    topology_type: TopologyType = Field(
+        default="switch", description="Topology of the network between nodes (docs/networks.md)"
+    )
+    tuning: Literal["nccl", "none"] = Field(
+        default="nccl",
+        description="Choose algorithms and protocols of collectives as NCCL does, or by pure link times",
+    )
+    base_latency: NonNegativeSeconds | None = Field(
+        default=None, description="Latency of a link between nodes; by default that of the fabric"
+    )
+    link_bandwidth: BytesPerSecond | None = Field(
+        default=None, description="Bandwidth of a link between nodes; by default that of the fabric"
+    )
+    routing: RoutingConfig | None = Field(default=None, description="Choice among equal routes")
+    dims: tuple[PositiveInt, ...] | None = Field(default=None, description="Sides of a torus in nodes")
+    leaf_size: PositiveInt | None = Field(
+        default=None, description="Nodes of a leaf switch (fat_tree, rail_optimized)"
+    )
+    oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = Field(
+        default=None, description="Bandwidth below a leaf switch over that above it"
+    )
+    radix: Ports | None = Field(default=None, description="Ports of a switch")
+    pxn: bool | None = Field(
+        default=None, description="Send over the NIC of another GPU of the node so that messages stay on their rail"
+    )
+    nodes_per_router: PositiveInt | None = Field(default=None, description="Nodes of a router (dragonfly)")
+    routers_per_group: Ports | None = Field(default=None, description="Routers of a group (dragonfly)")
+    global_links_per_router: Ports | None = Field(
+        default=None, description="Links of a router to other groups (dragonfly)"
+    )
+    edges: Edges | None = Field(default=None, description="Links of a custom topology")
+    edges_file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="CSV or YAML file with the links of a custom topology"
+    )
+    contention: Contention | None = Field(
+        default=None, description="How transfers share a link: fair (bandwidth divided) or fifo (one after another)"
+    )
+    switching: Switching = Field(
+        default="cut_through", description="Forward a message while it arrives, or after it has arrived"
+    )
+    degradations: list[Degradation] = Field(default_factory=list, description="Links that are weak for some time")
 
     @model_validator(mode="before")
     @classmethod

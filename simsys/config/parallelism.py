@@ -92,22 +92,48 @@ class ParallelismConfig(FrozenModel):
         "data_parallel_size": "dp_degree",
     }
 
-    strategy: Strategy | None = None
-    tp_degree: PositiveInt = 1
-    sequence_parallel: bool = False
-    tp_overlap: bool = False
-    cp_degree: PositiveInt = 1
-    ep_degree: PositiveInt = 1
-    expert_skew: Annotated[float, Field(ge=1, le=1e6)] = 1.0
-    expert_capacity_factor: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    pp_stages: PositiveInt = 1
-    scatter_gather: bool = True
-    p2p_overlap: bool = True
-    dp_degree: PositiveInt | None = None
-    virtual_stages: Annotated[PositiveInt, Field(le=MAX_LAYERS)] = 1
-    schedule: str = "1f1b"
-    stage_layers: list[NonNegativeInt] | None = None
-    order: RankOrder = "tp-cp-ep-dp-pp"
+    strategy: Strategy | None = Field(
+        default=None,
+        description="Kinds joined by underscores: TP, CP, EP, PP and one of DDP, ZERO1, ZERO2, FSDP, HSDP",
+    )
+    tp_degree: PositiveInt = Field(default=1, description="Tensor-parallel degree")
+    sequence_parallel: bool = Field(
+        default=False, description="Divide norms and dropout by tokens among the tensor-parallel ranks"
+    )
+    tp_overlap: bool = Field(
+        default=False,
+        description="Cut matrix products so that the collectives of tensor parallelism overlap with them",
+    )
+    cp_degree: PositiveInt = Field(default=1, description="Context-parallel degree: ranks that divide each sequence")
+    ep_degree: PositiveInt = Field(
+        default=1, description="Expert-parallel degree; divides the ranks that hold the same weights"
+    )
+    expert_skew: Annotated[float, Field(ge=1, le=1e6)] = Field(
+        default=1.0, description="Load of the busiest expert-parallel rank over the mean"
+    )
+    expert_capacity_factor: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None, description="Tokens of an expert at most, over the mean; further tokens are dropped"
+    )
+    pp_stages: PositiveInt = Field(default=1, description="Pipeline stages")
+    scatter_gather: bool = Field(
+        default=True, description="Divide what a pipeline stage sends among the tensor-parallel ranks"
+    )
+    p2p_overlap: bool = Field(default=True, description="Overlap sends between pipeline stages with computation")
+    dp_degree: PositiveInt | None = Field(
+        default=None, description="Data-parallel degree, in serving the replicas; by default what the GPUs leave"
+    )
+    virtual_stages: Annotated[PositiveInt, Field(le=MAX_LAYERS)] = Field(
+        default=1, description="Model chunks of each pipeline stage (interleaved schedules)"
+    )
+    schedule: str = Field(
+        default="1f1b", description="Pipeline schedule: 1f1b, gpipe, interleaved, zero_bubble, or a module of your own"
+    )
+    stage_layers: list[NonNegativeInt] | None = Field(
+        default=None, description="Layers of each stage; by default equal numbers"
+    )
+    order: RankOrder = Field(
+        default="tp-cp-ep-dp-pp", description="Axes of the ranks, the fastest varying first, as in Megatron-LM"
+    )
 
     @property
     def parts(self) -> frozenset[str]:

@@ -111,41 +111,104 @@ class ServingConfig(FrozenModel):
         "num_speculative_tokens": "speculative.draft_tokens",
     }
 
-    engine: str = "vllm"
-    engine_release: Release | None = None
-    scheduler: str | None = None
-    max_num_seqs: PositiveInt | None = None
-    max_num_batched_tokens: PositiveInt | None = None
-    max_model_len: PositiveInt | None = None
-    block_size: PositiveInt | None = None
-    gpu_memory_utilization: Fraction | None = None
-    free_gpu_memory_fraction: Fraction | None = None
-    kv_cache_memory_bytes: Bytes | None = None
-    num_gpu_blocks_override: PositiveInt | None = None
-    scheduler_reserve_full_isl: bool | None = None
-    precision: ServingPrecision | None = None
-    kv_precision: CachePrecision | None = None
-    cuda_graphs: bool | Literal["decode_only"] | None = None
-    max_cudagraph_capture_size: PositiveInt | None = None
-    scheduler_recv_interval: PositiveInt = 1
-    batch_wait_timeout_iters: NonNegativeInt = 0
-    batch_wait_max_tokens_ratio: Fraction | None = None
-    async_scheduling: bool | None = None
-    api_overhead: NonNegativeSeconds | None = None
-    speculative: SpeculativeConfig | None = None
-    lora: LoraConfig | None = None
-    communication_pattern: CommunicationPattern = "auto"
-    prefill: str = "llm_prefill"
-    decode: str = "llm_decode"
-    router: str = "round_robin"
-    router_options: dict[str, Any] = Field(default_factory=dict)
-    prefix_caching: bool | None = None
-    preemption: Literal["recompute", "swap"] = "recompute"
-    swap_space: Bytes | None = None
-    disaggregated: DisaggregatedConfig | None = None
-    autoscaling: AutoscalingConfig | None = None
-    stepping: bool = False
-    options: dict[str, Any] = Field(default_factory=dict)
+    engine: str = Field(
+        default="vllm", description="Engine profile (simsys list engines), such as vllm, sglang or tensorrt-llm"
+    )
+    engine_release: Release | None = Field(
+        default=None, description='Release of the engine, such as "0.11"; by default that of the profile'
+    )
+    scheduler: str | None = Field(
+        default=None, description="Scheduler module, such as chunked_prefill; by default that of the engine"
+    )
+    max_num_seqs: PositiveInt | None = Field(
+        default=None, description="Sequences in a step at most; by default as the engine sets it"
+    )
+    max_num_batched_tokens: PositiveInt | None = Field(
+        default=None, description="Tokens in a step at most; by default as the engine sets it"
+    )
+    max_model_len: PositiveInt | None = Field(
+        default=None, description="Longest request in tokens, prompt and output; by default the context of the model"
+    )
+    block_size: PositiveInt | None = Field(
+        default=None, description="Tokens in a block of the KV cache; by default as the engine sets it"
+    )
+    gpu_memory_utilization: Fraction | None = Field(
+        default=None, description="Share of the memory of a GPU that the engine may use"
+    )
+    free_gpu_memory_fraction: Fraction | None = Field(
+        default=None, description="Share of the memory that all else leaves free, for the KV cache"
+    )
+    kv_cache_memory_bytes: Bytes | None = Field(
+        default=None, description='Size of the KV cache on each GPU, such as "20 GiB"'
+    )
+    num_gpu_blocks_override: PositiveInt | None = Field(
+        default=None, description="Size of the KV cache of a replica in blocks"
+    )
+    scheduler_reserve_full_isl: bool | None = Field(
+        default=None, description="Admit a prompt only if all its blocks are free, not only those of its first chunk"
+    )
+    precision: ServingPrecision | None = Field(
+        default=None,
+        description="Precision of the weights of linear layers; by default that of the checkpoint, else bf16",
+    )
+    kv_precision: CachePrecision | None = Field(
+        default=None, description="Precision of the KV cache; by default that of the checkpoint, else 16 bit"
+    )
+    cuda_graphs: bool | Literal["decode_only"] | None = Field(
+        default=None,
+        description="Replay steps as CUDA graphs (decode_only: steps without prompts); by default as the engine does",
+    )
+    max_cudagraph_capture_size: PositiveInt | None = Field(
+        default=None, description="Tokens of the largest step that is replayed as a graph"
+    )
+    scheduler_recv_interval: PositiveInt = Field(
+        default=1, description="Decode steps between two receptions of new requests, as in SGLang"
+    )
+    batch_wait_timeout_iters: NonNegativeInt = Field(
+        default=0, description="Decode steps that prompts wait for a larger batch, as in TensorRT-LLM"
+    )
+    batch_wait_max_tokens_ratio: Fraction | None = Field(
+        default=None, description="Share of max_num_batched_tokens at which prompts do not wait any longer"
+    )
+    async_scheduling: bool | None = Field(
+        default=None, description="Prepare a step during the one before; by default as the engine does"
+    )
+    api_overhead: NonNegativeSeconds | None = Field(
+        default=None, description="Time of a request to the scheduler; by default as the engine profile says"
+    )
+    speculative: SpeculativeConfig | None = Field(
+        default=None, description="Speculative decoding: what drafts tokens, how many, and how many are accepted"
+    )
+    lora: LoraConfig | None = Field(default=None, description="Adapters of low rank that are served beside the model")
+    communication_pattern: CommunicationPattern = Field(
+        default="auto", description="Algorithm of collectives (docs/networks.md); auto takes the fastest"
+    )
+    prefill: str = Field(default="llm_prefill", description="Prefill module")
+    decode: str = Field(default="llm_decode", description="Decode module")
+    router: str = Field(
+        default="round_robin", description="Router module that assigns requests to replicas, such as least_outstanding"
+    )
+    router_options: dict[str, Any] = Field(default_factory=dict, description="Options of the router")
+    prefix_caching: bool | None = Field(
+        default=None, description="Share KV blocks among prompts that begin alike; by default as the engine does"
+    )
+    preemption: Literal["recompute", "swap"] = Field(
+        default="recompute",
+        description="What happens to the KV cache of a preempted request: recompute it, or swap it to the host",
+    )
+    swap_space: Bytes | None = Field(
+        default=None, description="Host memory of each GPU for swapped caches; 4 GiB by default"
+    )
+    disaggregated: DisaggregatedConfig | None = Field(
+        default=None, description="Separate replicas for prefill and decode"
+    )
+    autoscaling: AutoscalingConfig | None = Field(
+        default=None, description="Replicas that start and stop with the load"
+    )
+    stepping: bool = Field(
+        default=False, description="Simulate step by step instead of several steps at once; the results are the same"
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the scheduler")
 
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:

@@ -22,11 +22,17 @@ class SpeculativeConfig(FrozenModel):
     nearly does.
     """
 
-    draft_tokens: Annotated[int, Field(strict=True, ge=1, le=64)]
-    acceptance_rate: Annotated[float, Field(ge=0, le=1)]
-    draft_model: str | None = None
-    draft_layers: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
-    draft_cost: NonNegativeSeconds | None = None
+    draft_tokens: Annotated[int, Field(strict=True, ge=1, le=64)] = Field(
+        description="Tokens that are drafted for each sequence in each step"
+    )
+    acceptance_rate: Annotated[float, Field(ge=0, le=1)] = Field(
+        description="Probability that a drafted token is accepted if those before it are"
+    )
+    draft_model: str | None = Field(default=None, description="Model of the model DB that drafts")
+    draft_layers: Annotated[int, Field(strict=True, ge=1, le=64)] | None = Field(
+        default=None, description="Layers of the model's own kind that draft (multi-token prediction)"
+    )
+    draft_cost: NonNegativeSeconds | None = Field(default=None, description="Time to draft one token in one step")
 
     @model_validator(mode="after")
     def _one_cost(self) -> Self:
@@ -39,8 +45,8 @@ class SpeculativeConfig(FrozenModel):
 class LoraConfig(FrozenModel):
     """Adapters of low rank: how many are served at once, each as often as the others, and their rank."""
 
-    adapters: PositiveInt
-    rank: Annotated[PositiveInt, Field(le=4096)]
+    adapters: PositiveInt = Field(description="Number of adapters, equally popular")
+    rank: Annotated[PositiveInt, Field(le=4096)] = Field(description="Rank of the adapters")
 
 
 class DisaggregatedConfig(FrozenModel):
@@ -51,12 +57,18 @@ class DisaggregatedConfig(FrozenModel):
     `decode_router` serve the others.
     """
 
-    prefill_replicas: PositiveInt
-    decode_replicas: PositiveInt
-    prefill_tp_degree: PositiveInt | None = None
-    decode_tp_degree: PositiveInt | None = None
-    decode_scheduler: str = "disaggregated_decode"
-    decode_router: str = "least_kv"
+    prefill_replicas: PositiveInt = Field(description="Replicas that process prompts; they have the first GPUs")
+    decode_replicas: PositiveInt = Field(description="Replicas that generate tokens")
+    prefill_tp_degree: PositiveInt | None = Field(
+        default=None, description="Tensor-parallel degree of prefill replicas; by default parallelism.tp_degree"
+    )
+    decode_tp_degree: PositiveInt | None = Field(
+        default=None, description="Tensor-parallel degree of decode replicas; by default parallelism.tp_degree"
+    )
+    decode_scheduler: str = Field(default="disaggregated_decode", description="Scheduler module of decode replicas")
+    decode_router: str = Field(
+        default="least_kv", description="Router module that assigns sequences to decode replicas"
+    )
 
     @property
     def replicas(self) -> int:
@@ -77,13 +89,23 @@ class AutoscalingConfig(FrozenModel):
     the fewest drains: it gets no more, and is turned off when its last one has ended.
     """
 
-    min_replicas: PositiveInt = 1
-    max_replicas: PositiveInt | None = None
-    scale_up_queue: Annotated[float, Field(gt=0)] = 10.0
-    scale_down_requests: Annotated[float, Field(ge=0)] = 10.0
-    scale_down_idle: NonNegativeSeconds = 60.0
-    startup: NonNegativeSeconds = 60.0
-    interval: Seconds = 5.0
+    min_replicas: PositiveInt = Field(default=1, description="Replicas that are always active")
+    max_replicas: PositiveInt | None = Field(
+        default=None, description="Replicas that are active at most; by default all that the GPUs hold"
+    )
+    scale_up_queue: Annotated[float, Field(gt=0)] = Field(
+        default=10.0, description="Waiting requests per replica above which one more replica starts"
+    )
+    scale_down_requests: Annotated[float, Field(ge=0)] = Field(
+        default=10.0, description="Requests per remaining replica up to which one replica is drained"
+    )
+    scale_down_idle: NonNegativeSeconds = Field(
+        default=60.0, description="Time without need after which a replica is drained or stopped"
+    )
+    startup: NonNegativeSeconds = Field(
+        default=60.0, description="Time from the decision to start a replica until it takes requests"
+    )
+    interval: Seconds = Field(default=5.0, description="Time between two decisions")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

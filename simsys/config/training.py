@@ -40,25 +40,48 @@ class TrainingConfig(FrozenModel):
         "gradient_checkpointing": "activation_recompute",
     }
 
-    batch_size_per_gpu: PositiveInt
-    num_iterations: PositiveInt = 10
-    gradient_accumulation_steps: PositiveInt = 1
-    mixed_precision: bool = True
-    precision: TrainingPrecision | None = None
-    optimizer: Literal["adam", "sgd"] = "adam"
-    fused_optimizer: bool = True
-    activation_recompute: Literal["none", "selective", "half", "full"] = "none"
-    attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = "fused"
-    norms: Literal["fused", "eager"] = "fused"
-    communication_pattern: CommunicationPattern = "auto"
-    engine: str = "pytorch"
-    data_parallel: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
-    num_nodes: PositiveInt | None = None
-    batch_schedule: list[BatchScheduleEntry] = Field(default_factory=list)
-    checkpoint: CheckpointConfig | None = None
-    data_loading: DataLoadingConfig | None = None
-    failures: FailuresConfig | None = None
+    batch_size_per_gpu: PositiveInt = Field(description="Samples of a micro-batch on each data-parallel rank")
+    num_iterations: PositiveInt = Field(default=10, description="Iterations (optimizer steps)")
+    gradient_accumulation_steps: PositiveInt = Field(default=1, description="Micro-batches of an iteration")
+    mixed_precision: bool = Field(default=True, description="Compute in bf16 or fp16, with fp32 copies of the weights")
+    precision: TrainingPrecision | None = Field(
+        default=None, description="Precision of matrix products; by default bf16 where the GPU has it, else fp16"
+    )
+    optimizer: Literal["adam", "sgd"] = Field(
+        default="adam", description="Optimizer: adam has two states per weight, sgd none"
+    )
+    fused_optimizer: bool = Field(default=True, description="Update the weights in one kernel")
+    activation_recompute: Literal["none", "selective", "half", "full"] = Field(
+        default="none", description="What the backward pass recomputes: attention core, every second block, or all"
+    )
+    attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = Field(
+        default="fused",
+        description="Attention kernels: fused (the best of the GPU), flash2, flash1, unfused, or eager",
+    )
+    norms: Literal["fused", "eager"] = Field(
+        default="fused", description="Norms as one kernel or one kernel per operation"
+    )
+    communication_pattern: CommunicationPattern = Field(
+        default="auto", description="Algorithm of collectives (docs/networks.md); auto takes the fastest"
+    )
+    engine: str = Field(
+        default="pytorch", description="Engine profile (simsys list engines), such as pytorch or megatron"
+    )
+    data_parallel: str | None = Field(
+        default=None, description="Data-parallel module; by default that of the strategy"
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the data-parallel module")
+    num_nodes: PositiveInt | None = Field(default=None, description="Alias of hardware.num_nodes")
+    batch_schedule: list[BatchScheduleEntry] = Field(
+        default_factory=list, description="Changes of the batch in the course of the run"
+    )
+    checkpoint: CheckpointConfig | None = Field(
+        default=None, description="Checkpoints: how often, where, and whether training waits"
+    )
+    data_loading: DataLoadingConfig | None = Field(default=None, description="Time to load data")
+    failures: FailuresConfig | None = Field(
+        default=None, description="Failures of GPUs, nodes and links over weeks of training"
+    )
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:

@@ -33,15 +33,19 @@ class TraceConfig(Part):
     turn `think_time` after the end of the one before, not only their first turn.
     """
 
-    path: Annotated[str, Field(min_length=1)]
-    max_requests: RequestCount | None = None
-    rate_scale: PositiveFloat = 1.0
-    start: NonNegativeSeconds = 0.0
-    duration: Seconds | None = None
-    spread: NonNegativeSeconds = 0.0
-    repeat: bool = False
-    multi_turn: bool = False
-    think_time: Time = NO_TIME
+    path: Annotated[str, Field(min_length=1)] = Field(description="File of the trace, relative to the experiment file")
+    max_requests: RequestCount | None = Field(default=None, description="Use the first requests only")
+    rate_scale: PositiveFloat = Field(default=1.0, description="Speed of replay; 2 halves the times between requests")
+    start: NonNegativeSeconds = Field(
+        default=0.0, description="Time of the trace at which the first used request lies"
+    )
+    duration: Seconds | None = Field(default=None, description="Span of the trace that is used")
+    spread: NonNegativeSeconds = Field(
+        default=0.0, description="Delay each arrival at random by less than this, for rounded timestamps"
+    )
+    repeat: bool = Field(default=False, description="Begin again at the end of the trace")
+    multi_turn: bool = Field(default=False, description="Replay whole conversations, not only their first turns")
+    think_time: Time = Field(default=NO_TIME, description="Time from an answer to the next turn of its conversation")
 
     @model_validator(mode="after")
     def _think_time_has_an_effect(self) -> Self:
@@ -56,8 +60,8 @@ class SessionsConfig(Part):
     Arrivals are those of first turns; requests are counted turn by turn.
     """
 
-    turns: Length
-    think_time: Time = NO_TIME
+    turns: Length = Field(description="Turns of a conversation")
+    think_time: Time = Field(default=NO_TIME, description="Time from an answer to the next turn")
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:
@@ -69,9 +73,11 @@ class SessionsConfig(Part):
 class PrefixesConfig(Part):
     """System prompts that requests share: one of some `groups`, of some `tokens` each, before the prompt's own."""
 
-    groups: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
-    tokens: Length
-    weights: list[PositiveFloat] | None = None
+    groups: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
+        default=1, description="Number of different system prompts"
+    )
+    tokens: Length = Field(description="Tokens of a system prompt")
+    weights: list[PositiveFloat] | None = Field(default=None, description="Relative frequency of each system prompt")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -102,17 +108,23 @@ class WorkloadConfig(Part):
         "random_output_len": "output_tokens",
     }
 
-    arrivals: Arrivals
-    prompt_tokens: Length
-    output_tokens: Length
-    num_requests: RequestCount | None = None
-    duration: Seconds | None = None
-    trace: TraceConfig | None = None
-    sessions: SessionsConfig | None = None
-    prefixes: PrefixesConfig | None = None
-    priorities: Annotated[dict[int, PositiveFloat], Field(min_length=1)] | None = None
-    tenants: Annotated[dict[str, PositiveFloat], Field(min_length=1)] | None = None
-    hash_block_size: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 16
+    arrivals: Arrivals = Field(description="Arrival process of requests, or of first turns of conversations")
+    prompt_tokens: Length = Field(description="Length of prompts: a number or a distribution")
+    output_tokens: Length = Field(description="Length of outputs: a number or a distribution")
+    num_requests: RequestCount | None = Field(default=None, description="Number of requests")
+    duration: Seconds | None = Field(default=None, description="Time during which requests arrive")
+    trace: TraceConfig | None = Field(default=None, description="Recorded requests")
+    sessions: SessionsConfig | None = Field(default=None, description="Conversations of several turns")
+    prefixes: PrefixesConfig | None = Field(default=None, description="System prompts that requests share")
+    priorities: Annotated[dict[int, PositiveFloat], Field(min_length=1)] | None = Field(
+        default=None, description="Relative frequency of each priority"
+    )
+    tenants: Annotated[dict[str, PositiveFloat], Field(min_length=1)] | None = Field(
+        default=None, description="Relative frequency of each tenant"
+    )
+    hash_block_size: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
+        default=16, description="Tokens of a block at which shared prefixes are distinguished"
+    )
 
     @model_validator(mode="before")
     @classmethod

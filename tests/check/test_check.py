@@ -9,7 +9,8 @@ from simsys.check import check_config, check_file
 from simsys.cli import cli
 from simsys.config.cluster import HardwareConfig
 from simsys.config.document import MAX_BYTES
-from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import ConfigError, InfeasibleConfigError, UsageError

@@ -8,7 +8,8 @@ from simsys.build.model import build_model
 from simsys.build.rules.findings import Findings
 from simsys.build.rules.registry import Parts, rule
 from simsys.config.document import KeyPath
-from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.config.model import ModelConfig
 from simsys.errors import ConfigError, UsageError
 from simsys.model.custom import build_custom, layer_from_mapping
 from simsys.model.model import Model

@@ -11,7 +11,8 @@ from simsys.build.rules.parallelism import split_problem
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
 from simsys.build.variants.variant import Variant, variant
-from simsys.config.experiment import ModelConfig, SimulationConfig
+from simsys.config.experiment import SimulationConfig
+from simsys.config.model import ModelConfig
 from simsys.config.serving import ServingConfig
 from simsys.executors import costed_model
 from simsys.executors.executor import Executor
