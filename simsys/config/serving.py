@@ -49,34 +49,20 @@ def step_problem(tokens: int | None, sequences: int | None, drafted: int) -> str
 
 
 class ServingConfig(FrozenModel):
-    """An inference engine and its settings, named as in vLLM; those left out are as the engine sets them.
+    """An inference engine and its settings, named as in vLLM; the engine sets what is left out.
 
-    Which values these are depends on the engine, its release (`engine_release`, such as ``"0.11"``; by default that of
-    the engine profile), the GPU and the longest context; every answer says them.
-    `precision` is that of the weights of linear layers: by default as a Hugging Face configuration says, else
-    ``bf16``. Those in ``int8``, ``int4`` or ``mxfp4`` are computed with in 16 bit, as are those in ``fp4`` on GPUs
-    without such arithmetic. ``fp8`` has a scale for each tensor or channel, ``fp8_block`` one for each block of
-    128 × 128, as in DeepSeek-V3 and Qwen3. Of a mixture of experts, 4 bit are those of the routed experts alone,
-    unless a configuration says otherwise.
-    `kv_precision` is that of the KV cache: by default as such a configuration says (16 bit if it says nothing of it),
-    else 16 bit, or that of weights in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
-    `cuda_graphs` says whether steps are replayed as graphs (``decode_only``: only those without prompts), and
-    `max_cudagraph_capture_size` of how many tokens at most; by default as the engine does.
-    With a `scheduler_recv_interval` above 1, the engine looks for new requests only so many decode steps after it last
-    did, after prompts, and when it has nothing to do (as in SGLang). With `batch_wait_timeout_iters`, prompts wait so
-    many decode steps for others, or until they and the decoding sequences have the share
-    `batch_wait_max_tokens_ratio` of `max_num_batched_tokens` (as in TensorRT-LLM).
-    With `async_scheduling`, the host prepares a step while the GPUs work on the one before, so that of its time only
-    what is longer shows; by default as the engine does.
-    `api_overhead` is what a request needs to the scheduler; by default as the engine does.
-    With `prefix_caching`, prompts that begin alike share KV blocks, as far as the workload says which do: by its
-    sessions and prefixes, or by the hash ids of a trace. `preemption` is what happens to the cache of a request that
-    has to make room: it is computed again, or swapped to the host, where each GPU has `swap_space`, by default 4 GiB.
-    With `scheduler_reserve_full_isl`, a prompt is admitted only if all its blocks are free, not those of its first
-    chunk alone.
-    The KV cache has what weights, activations and context leave of the share `gpu_memory_utilization` of a GPU; or the
-    share `free_gpu_memory_fraction` of what they leave of it all; or `kv_cache_memory_bytes` of each GPU; or
-    `num_gpu_blocks_override` blocks for each replica.
+    The defaults depend on the engine, its release, the GPU and the longest context; every answer lists them.
+
+    Weights in ``int8``, ``int4`` or ``mxfp4`` are computed in 16 bit, and so are weights in ``fp4`` on GPUs without
+    FP4 arithmetic. ``fp8`` has one scale per tensor or channel, ``fp8_block`` one per block of 128 × 128 (DeepSeek-V3,
+    Qwen3). In a mixture of experts, 4 bit concerns the routed experts only, unless the checkpoint says otherwise.
+    Without `kv_precision` and without a checkpoint that states it, the KV cache has 16 bit, the precision of weights
+    in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
+
+    Prompts share a prefix if the workload says so: by sessions, system prompts, or the hash ids of a trace.
+    With a `scheduler_recv_interval` above 1, requests are also received after prefills and when the engine is idle.
+    One setting gives the size of the KV cache: a share of the memory (`gpu_memory_utilization`) minus weights,
+    activations and context; a share of what these leave free; bytes per GPU; or blocks per replica.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
