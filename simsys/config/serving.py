@@ -49,29 +49,20 @@ def step_problem(tokens: int | None, sequences: int | None, drafted: int) -> str
 
 
 class ServingConfig(FrozenModel):
-    """An inference engine and its settings, named as in vLLM; missing settings have the defaults of the engine.
+    """An inference engine and its settings, named as in vLLM; the engine sets what is left out.
 
-    Defaults depend on the engine, its release (`engine_release`, such as ``"0.11"``; default: that of the engine
-    profile), the GPU and the longest context; every answer lists them. `precision` is the precision of the weights of
-    linear layers; default: that of a Hugging Face configuration, else ``bf16``. ``int8``, ``int4`` and ``mxfp4`` are
-    computed in 16 bit, and ``fp4`` on GPUs without such arithmetic. ``fp8`` has a scale per tensor or channel,
-    ``fp8_block`` one per block of 128 × 128, as in DeepSeek-V3 and Qwen3. In a mixture of experts, 4 bit applies to
-    routed experts only, unless a configuration says otherwise. `kv_precision` is the precision of the KV cache;
-    default: that of such a configuration (16 bit if it has none), else 16 bit, or that of weights in ``fp8`` or
-    ``fp32``, or ``fp8`` with weights in ``fp8_block`` or ``fp4``. `cuda_graphs` selects CUDA graphs (``decode_only``:
-    only for steps without prompts), up to `max_cudagraph_capture_size` tokens; default: as the engine. With a
-    `scheduler_recv_interval` above 1, the engine receives new requests only after this number of decode steps, after
-    prefills, and when idle (as in SGLang). With `batch_wait_timeout_iters`, prompts wait up to this number of decode
-    steps, or until they and the decoding sequences have the share `batch_wait_max_tokens_ratio` of
-    `max_num_batched_tokens` (as in TensorRT-LLM). With `async_scheduling`, the host prepares a step during the
-    previous one, so a step is as long as the longer of both; default: as the engine. `api_overhead` is the time of a
-    request before the scheduler; default: as the engine. With `prefix_caching`, prompts with equal prefixes share KV
-    blocks, if the workload defines shared prefixes: by its sessions and prefixes, or by the hash ids of a trace.
-    `preemption` selects recomputation of the cache of a preempted request, or swapping to the host, where each GPU has
-    `swap_space`, by default 4 GiB. With `scheduler_reserve_full_isl`, a prompt is admitted only if all its blocks are
-    free, not only those of its first chunk. The KV cache has the rest of the share `gpu_memory_utilization` of a GPU
-    without weights, activations and context; or the share `free_gpu_memory_fraction` of the remaining memory; or
-    `kv_cache_memory_bytes` of each GPU; or `num_gpu_blocks_override` blocks per replica.
+    The defaults depend on the engine, its release, the GPU and the longest context; every answer lists them.
+
+    Weights in ``int8``, ``int4`` or ``mxfp4`` are computed in 16 bit, and so are weights in ``fp4`` on GPUs without
+    FP4 arithmetic. ``fp8`` has one scale per tensor or channel, ``fp8_block`` one per block of 128 × 128 (DeepSeek-V3,
+    Qwen3). In a mixture of experts, 4 bit concerns the routed experts only, unless the checkpoint says otherwise.
+    Without `kv_precision` and without a checkpoint that states it, the KV cache has 16 bit, the precision of weights
+    in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
+
+    Prompts share a prefix if the workload says so: by sessions, system prompts, or the hash ids of a trace.
+    With a `scheduler_recv_interval` above 1, requests are also received after prefills and when the engine is idle.
+    One setting gives the size of the KV cache: a share of the memory (`gpu_memory_utilization`) minus weights,
+    activations and context; a share of what these leave free; bytes per GPU; or blocks per replica.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {

@@ -40,31 +40,6 @@ class StepLine(NamedTuple):
     steepest_s: float
     per_token_s: float
 
-    def seconds(self, batch: Batch, head_s: float = 0.0) -> float:
-        """Seconds of computation of one step.
-
-        Args:
-            batch: The batch, with the tokens and logits of the line.
-            head_s: The head's computation, if `compute_s` is without it.
-        """
-        seconds, _, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = self
-        _, _, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
-        seconds += head_s
-        if decoding:
-            if context >= steepest_from and not verified:
-                seconds += steepest_s + per_token_s * context
-            else:
-                # Bytes are read for the context; FLOP are also computed for pairs with the tokens of drafts.
-                computed = context + verified
-                for (fixed_s, token_s), (flop_fixed_s, flop_token_s) in decode_kernels:
-                    by_bytes_s, by_flop_s = fixed_s + token_s * context, flop_fixed_s + flop_token_s * computed
-                    seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
-        for (fixed_s, pair_s, token_s), (flop_fixed_s, flop_pair_s, flop_token_s) in prompt_kernels:
-            by_bytes_s = fixed_s + pair_s * pairs + token_s * prompt_context
-            by_flop_s = flop_fixed_s + flop_pair_s * pairs + flop_token_s * prompt_context
-            seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
-        return seconds
-
     def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
         """Durations of consecutive steps, with a closed form of their sum.
 
@@ -148,12 +123,27 @@ class PassCost:
 
     def seconds(self, batch: Batch) -> tuple[float, float]:
         """Seconds of computation and of communication of one pass in serving: the sum of `by_segment` at once."""
-        # Few passes have the same tokens and logits, so nothing is kept of both together.
-        tokens, logits, pairs, _, _, decoding, _, _, _, _ = batch
+        # Few passes have the same tokens and logits, so nothing is kept of both together. This runs for every prompt.
+        tokens, logits, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
         kept = self._of_tokens[2 * (pairs > 0.0) + (decoding == 1)]
         of_tokens = kept[tokens] if tokens in kept else self._token_costs(tokens, pairs > 0.0, decoding == 1)
         head_s, head_exchange_s = self._of_logits[logits] if logits in self._of_logits else self._logit_costs(logits)
-        return of_tokens.seconds(batch, head_s), of_tokens.exchange_s + head_exchange_s
+        seconds, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = of_tokens
+        seconds += head_s
+        if decoding:
+            if context >= steepest_from and not verified:
+                seconds += steepest_s + per_token_s * context
+            else:
+                # Bytes are read for the context; FLOP are also computed for pairs with the tokens of drafts.
+                computed = context + verified
+                for (fixed_s, token_s), (flop_fixed_s, flop_token_s) in decode_kernels:
+                    by_bytes_s, by_flop_s = fixed_s + token_s * context, flop_fixed_s + flop_token_s * computed
+                    seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
+        for (fixed_s, pair_s, token_s), (flop_fixed_s, flop_pair_s, flop_token_s) in prompt_kernels:
+            by_bytes_s = fixed_s + pair_s * pairs + token_s * prompt_context
+            by_flop_s = flop_fixed_s + flop_pair_s * pairs + flop_token_s * prompt_context
+            seconds += by_bytes_s if by_bytes_s > by_flop_s else by_flop_s
+        return seconds, exchange_s + head_exchange_s
 
     def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
         """Durations of consecutive passes with growing context.

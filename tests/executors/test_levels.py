@@ -44,7 +44,7 @@ def test_links_make_a_difference_at_medium_alone() -> None:
 
 def test_programs_on_links_need_to_know_which_transfers_these_are() -> None:
     wrong = Combination(LEVELS["medium"].computation, ClosedForms, MultiStepRuns, StretchedPrograms)
-    with pytest.raises(InternalError, match="whose transfers are on links"):
+    with pytest.raises(InternalError, match="the users with transfers on links"):
         wrong(toy_platform(1), ExecutionModel(cheapest, Precision()), [(0,)])
 
 

@@ -25,8 +25,8 @@ from simsys.rank import Rank
 from tests.helpers.reference import NaiveCutThrough, Visit
 from tests.helpers.thorough import cases
 from tests.helpers.toys import BANDWIDTH, LATENCY, TOY, Log, work_of
-from tests.platform.test_quiet import with_speeds_of_their_own
 from tests.platform.test_turns import visit, visits
+from tests.platform.test_uncontended import with_speeds_of_their_own
 
 Submit = Callable[[int, float], simpy.Event]
 """Queues a computation of so many seconds on a GPU."""

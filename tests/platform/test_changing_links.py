@@ -19,7 +19,7 @@ from tests.helpers.reference import Message, NaiveFairNetwork, Timelines
 from tests.helpers.thorough import cases
 from tests.platform.test_fair import SHAPES as FAIR_SHAPES
 from tests.platform.test_fair import flow_set
-from tests.platform.test_quiet import (
+from tests.platform.test_uncontended import (
     MODELS,
     SHAPES,
     assert_as_naive,

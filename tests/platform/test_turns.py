@@ -31,7 +31,7 @@ from tests.helpers.reference import (
 )
 from tests.helpers.thorough import cases
 from tests.helpers.toys import BANDWIDTH, LATENCY, TOY
-from tests.platform.test_quiet import SHAPES, random_plan, with_speeds_of_their_own
+from tests.platform.test_uncontended import SHAPES, random_plan, with_speeds_of_their_own
 
 MODELS: dict[str, tuple[type[FifoNetwork], type[NaiveNetwork]]] = {
     "cut-through": (CutThroughNetwork, NaiveCutThrough),
