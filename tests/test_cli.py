@@ -549,7 +549,7 @@ def test_a_module_beside_the_experiment_file_or_in_the_current_folder_is_found(
 def test_a_module_that_is_nowhere_is_looked_for_in_places_that_are_named() -> None:
     result = run("check", write({**SERVING, "serving": {"scheduler": "nowhere:Scheduler"}}))
     assert result.exit_code == 2
-    assert "No module named 'nowhere'; it is looked for beside the experiment file" in result.stderr
+    assert "No module named 'nowhere'; searched in the folder of the experiment file" in result.stderr
     assert os.getcwd() not in sys.path
 
 
