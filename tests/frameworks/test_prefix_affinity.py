@@ -61,6 +61,12 @@ def test_the_replica_with_the_longest_prefix_is_chosen_unless_it_is_far_busier(
     assert routed(pairs) == place
 
 
+def test_what_is_allowed_is_not_too_busy() -> None:
+    assert routed([(16, 4), (0, 2)], absolute=1, relative=2.0) == 0
+    assert routed([(16, 5), (0, 2)], absolute=1, relative=2.0) == 1
+    assert routed([(16, 5), (0, 2)], absolute=3, relative=2.0) == 0
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1, max_size=5),
     st.integers(0, 4),
