@@ -99,6 +99,12 @@ def test_looking_at_few_replicas_finds_the_emptiest_of_all(replicas: list[Busy])
     assert LeastKV(cast("list[Any]", replicas), 0).route(0) is best
 
 
+def test_of_equal_replicas_the_first_wins_in_whatever_order_they_are_looked_at() -> None:
+    equal: list[Any] = [Busy(free=3), Busy(free=3), Busy(free=3, grown=2)]
+    assert routed(LeastKV, equal, 1) == [0]
+    assert routed(LeastOutstanding, equal, 1) == [0]
+
+
 def test_a_request_goes_to_the_replica_that_is_free() -> None:
     requests = RequestTable([0.0, 1e-6, 2e-3], [4, 4, 4], [900, 20, 4])
     assert ranks_of(LeastOutstanding, requests, 2) == [0, 1, 1]
