@@ -116,11 +116,11 @@ def _weakened(link: LinkSpec, degradations: Sequence[Degradation]) -> Timeline[L
 
 
 def _places(topology: Topology, on_link: Mapping[int, Sequence[int]]) -> Sequence[Hashable]:
-    """What tells GPUs apart whose links are weakened differently.
+    """What distinguishes GPUs whose links are weakened differently.
 
-    Links of which all of a kind are weakened alike tell none apart. Other links of nodes tell the GPUs of these nodes
-    apart, and nodes with the same weak links are alike. What is wrong between nodes, or where GPUs forward for others,
-    may matter to any pair of GPUs.
+    If all links of a kind are weakened alike, they distinguish no GPUs. Other links of nodes distinguish the GPUs of
+    these nodes, and nodes with the same weak links are alike. What is wrong between nodes, or where GPUs forward for
+    others, may matter to any pair of GPUs.
     """
     total = Counter(link.kind for link in topology.links)
     weak = Counter((topology.links[index].kind, tuple(numbers)) for index, numbers in on_link.items())

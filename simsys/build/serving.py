@@ -232,7 +232,7 @@ def serving_job(
 
     Args:
         config: The scenario.
-        settings: Its serving section, with what the engine sets besides.
+        settings: Its serving section, with the defaults of the engine.
         cluster: GPUs and links.
         model: The model, with the amounts that the level of detail costs.
         engine: The engine profile.

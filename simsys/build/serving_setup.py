@@ -30,7 +30,7 @@ class ServingSetup:
 
     Args:
         config: The scenario.
-        settings: Its serving section, with what the engine sets besides.
+        settings: Its serving section, with the defaults of the engine.
         cluster: GPUs and links.
         model: The model, without adapters.
         engine: What the software adds to the kernels.
@@ -61,7 +61,7 @@ class ServingSetup:
 
     @property
     def num_requests(self) -> int:
-        """How many requests there are or will be, as far as that is known before they are drawn."""
+        """The number of requests; 0 if it is not known before they are drawn."""
         assert self.config.workload is not None
         return len(self.drawn_requests or ()) or self.config.workload.num_requests or 0
 
@@ -182,7 +182,7 @@ class ServingSetup:
 
     @property
     def hand_over_s(self) -> float:
-        """What handing one token of a long pass to all ranks besides the first takes."""
+        """What handing one token of a long pass to all ranks other than the first takes."""
         hand_over, ranks = self.engine.prompt_hand_over, self.layout.tensor * self.layout.pipeline
         return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
 

@@ -88,7 +88,7 @@ class TrainingSetup:
         return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
 
     def forward_pass(self, load: float) -> ForwardPass:
-        """One rank's share of the whole model, if its experts have so many times the mean of the tokens."""
+        """One rank's share of the whole model, if its experts have `load` times the mean number of tokens."""
         return forward_pass(
             self.trained_model,
             self.layout.tensor,
@@ -155,7 +155,7 @@ class TrainingSetup:
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
-        """The data-parallel module and its options; a hybrid shard is what fits into a node unless told otherwise."""
+        """The data-parallel module and its options; by default a hybrid shard fits into a node."""
         own, given = self.settings.data_parallel, self.settings.options
         name = own or data_parallel_module(self.config.parallelism)
         if own is None and "HSDP" in self.config.parallelism.parts:
@@ -168,7 +168,7 @@ class TrainingSetup:
         """How model states are divided among the ranks that hold the same weights.
 
         Raises:
-            UsageError: If the options do not fit so many ranks, or nothing is known of the host that they name.
+            UsageError: If the options do not fit the number of ranks, or nothing is known of the host that they name.
         """
         module, options = self.data_parallel
         shards = module.shards(options, self.layout.replicas)
@@ -200,7 +200,7 @@ ATTENTION_EFFORT = {
 """Time of a generation of attention kernels over that of the best for a generation of GPUs.
 
 FlashAttention 2 takes half of the time of the first (Dao 2023, §4.1), and the third 1.5 to 2.0 times less on Hopper
-(Shah et al. 2024, §4.1); on Blackwell assumed likewise.
+(Shah et al. 2024, §4.1); assumed for Blackwell, too.
 """
 
 

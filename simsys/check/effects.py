@@ -120,7 +120,7 @@ class Stopwatch:
 def simulation_work(job: TrainingJob) -> float:
     """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients.
 
-    What a large cluster costs counts as so many events.
+    The processor time of a large cluster is converted into events.
     """
     micro_batches = job.settings.gradient_accumulation_steps
     few = max(4, 2 * job.layout.pipeline)

@@ -1,4 +1,4 @@
-"""How much processor time a simulation takes, about, before it begins: so that nobody waits for hours unawares.
+"""How much processor time a simulation takes, about, before it begins; long simulations are refused by default.
 
 The times of a rank's part of a block, of a step and so on were measured on a core of a shared x86 machine, and so an
 estimate may be off by a factor of two or three. It is the same on every machine.
@@ -59,7 +59,11 @@ def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfi
     total_s = ordered_sum(parts.values())
     if total_s > found.limit_s:
         dearest = max(parts, key=lambda path: parts[path])
-        what = "a simulation of so many GPUs" if dearest == GPUS else f"at {job.config.simulation.lod} detail, this"
+        what = (
+            "a simulation of this number of GPUs"
+            if dearest == GPUS
+            else f"at {job.config.simulation.lod} detail, this"
+        )
         more = f"takes some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
         found.error(dearest, f"{what} {more}; --yes simulates it anyway")
 

@@ -60,7 +60,7 @@ class RatePiece(Part):
 
 
 class TimeVaryingArrivals(Part):
-    """Independent arrivals whose mean rate changes over time; after the last piece, they `repeat` or it goes on."""
+    """Independent arrivals whose mean rate changes over time; then they `repeat`, or the last rate continues."""
 
     kind: Literal["time_varying"] = "time_varying"
     rates: Annotated[list[RatePiece], Field(min_length=1)] = Field(description="Rates, one after another")
@@ -71,7 +71,7 @@ class TimeVaryingArrivals(Part):
         if not any(piece.rate for piece in self.rates):
             raise invalid("all rates are zero, so that no request ever arrives")
         if not self.repeat and not self.rates[-1].rate:
-            raise invalid("without repeat the last rate goes on, so it must be above zero")
+            raise invalid("without repeat the last rate continues, so it must be above zero")
         return self
 
 

@@ -29,7 +29,7 @@ class HandOver(FrozenModel):
     """What handing prompts from one process to those of the other ranks takes of the host.
 
     Args:
-        per_token: Of each token, for each rank besides the first.
+        per_token: Of each token, for each rank other than the first.
         above: Tokens of a pass up to which it takes nothing.
     """
 
@@ -50,8 +50,8 @@ class EngineProfile(Profile):
             GPU, so a layer takes at least this long; in training, a whole pass does, collectives included. Left out,
             the time per layer has it. Times of the host are those of a DGX A100; in serving, faster processors take
             less (`Host.core_speed`).
-        per_prompt_layer: What a dense layer of a pass with prompts takes besides, however long its kernels are and
-            whatever the host; left out, nothing.
+        per_prompt_layer: Additional time of a dense layer of a pass with prompts, independent of the length of its
+            kernels and of the host; left out, nothing.
         prompt_hand_over: What handing prompts to the other ranks takes before a pass; left out, nothing.
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
@@ -59,11 +59,11 @@ class EngineProfile(Profile):
         async_scheduling: Whether these two are spent while the GPUs work on a step, so that only what is longer than
             that shows; with pipeline parallelism they are anyway. Left out, they are not.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
-        all_reduce: What each step of the engine's own all-reduce costs besides the bytes, where NVLink joins the GPUs;
-            left out, NCCL does it.
+        all_reduce: What each step of the engine's own all-reduce costs in addition to the bytes, where NVLink joins
+            the GPUs; left out, NCCL does it.
         all_reduce_kernels: Which of its algorithms that has: ``one_shot``, in which every rank reads all buffers, and
             ``direct`` (two-shot), in which it adds up a block and reads the others' sums; left out, both.
-        communication_share: What share of a GPU collectives of gradients and weights take from computations that go on
+        communication_share: What share of a GPU collectives of gradients and weights take from computations that run
             beside them, as their kernels occupy multiprocessors and memory; left out, none.
         length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
             out, the same.

@@ -30,7 +30,7 @@ AT_ONCE, LOOPS = ("output_tokens_per_s", "e2e_s"), ("ttft_ms", "tpot_ms")
 LIGHTLY_LOADED, LOADED, QUEUEING = "lightly loaded", "loaded", "queueing"
 LIGHT_SHARE, QUEUE_SHARE = 0.1, 0.8
 """Limits between them, of the mean time in the queue over the mean TTFT. On measured closed loops, errors of TTFT grow
-from one to the next, most of all the largest ones; the number of users or the size of batches tells them less."""
+from one to the next, most of all the largest ones; the number of users or the batch size predicts them less well."""
 WORSE = 1.25
 """A regime is named beside the GPU if the median error of its measurements is larger by this factor."""
 
@@ -77,7 +77,7 @@ def expected_errors(subject: Subject, metrics: Mapping[str, Any]) -> list[str]:
 
     Args:
         subject: The run.
-        metrics: Its figures, which tell how loaded it is.
+        metrics: Its figures, which determine its load.
     """
     by_gpu, known = _known(FILENAME).get(subject.kind, {}), _known(BY_REGIME).get(subject.kind, {})
     engines, regimes = known.get("engines", {}), known.get("regimes", {})

@@ -126,8 +126,9 @@ class JobConfig(FrozenModel):
 class SchedulingConfig(FrozenModel):
     """The batch system: who is next in the `queue`, and which GPUs a job gets.
 
-    ``fifo`` lets nobody overtake; ``backfill`` lets short jobs overtake that delay nobody; ``priority`` serves the
-    highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many, ``random`` any GPUs.
+    ``fifo`` keeps the order of arrival; ``backfill`` lets short jobs overtake that delay no other;
+    ``priority`` serves the highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many,
+    ``random`` any GPUs.
     """
 
     queue: Literal["fifo", "backfill", "priority"] = Field(
@@ -249,7 +250,7 @@ class SimulationConfig(FrozenModel):
 
     @property
     def timed_workload(self) -> WorkloadConfig | None:
-        """The workload, as far as it is within the duration of the run."""
+        """The workload within the duration of the run."""
         workload, run_s = self.workload, self.simulation.duration
         if workload is None or run_s is None or not workload.limited_by_time:
             return workload

@@ -34,8 +34,8 @@ class CheckpointConfig(FrozenModel):
     """Weights and optimizer states are saved after every `interval`-th iteration.
 
     Training stops while every rank copies its share to the host, and while all of it is written; an `asynchronous`
-    write goes on in the background instead, and the next checkpoint waits for its end. `storage_bandwidth` is that of
-    the whole cluster.
+    write continues in the background instead, and the next checkpoint waits for its end. `storage_bandwidth` is
+    the bandwidth of the whole cluster.
     """
 
     interval: PositiveInt = Field(description="Iterations from checkpoint to checkpoint")
@@ -57,8 +57,8 @@ class FailuresConfig(FrozenModel):
     """How often hardware fails, and what that costs; looks at `duration` of wall-clock time.
 
     `gpu_mtbf`, `node_mtbf` and `link_mtbf` are the mean times between failures of one GPU, node or network card; what
-    is left out does not fail. A failure is noticed after `detection`, and training goes on after `restart` and loading
-    the last checkpoint.
+    is left out does not fail. A failure is noticed after `detection`, and training continues after `restart` and
+    loading the last checkpoint.
     """
 
     duration: Seconds = Field(description='Wall-clock time that is simulated, such as "30 d"')

@@ -106,7 +106,7 @@ def _file(scenario: Schema) -> Schema:
 
 
 def _tidy(definition: Schema) -> None:
-    """Drop what only repeats a name, and require the ``kind`` by which the parts of a union are told apart."""
+    """Drop what only repeats a name, and require the ``kind`` by which the parts of a union are distinguished."""
     definition.pop("title", None)
     for key, value in definition.get("properties", {}).items():
         value.pop("title", None)

@@ -1,7 +1,7 @@
 """Scenarios of an experiment file: defaults merged in, settings overridden, every value with its place.
 
 A file holds one scenario, or ``defaults`` and a list of ``scenarios``. `read_document` and `validate` are offered
-from here too, so that one import serves whoever loads a file.
+from here too, so that one import is enough to load a file.
 """
 
 from __future__ import annotations

@@ -92,8 +92,8 @@ class NetworkConfig(FrozenModel):
     `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
     (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
 
-    `tuning` says what collectives cost besides the links: ``nccl`` adds its protocols where their constants for the
-    GPU are known, with ``none`` they take what the links say. `degradations` are links that are weak for some time.
+    `tuning` says what collectives cost in addition to the links: ``nccl`` adds its protocols where their constants for
+    the GPU are known, with ``none`` they take what the links say. `degradations` are weak links.
 
     `contention` says how transfers share links: ``fair`` (max-min, as the packets of several transfers interleave; the
     default), or ``fifo``, which serves whole messages in turn, as ``switching: store_and_forward`` always does.

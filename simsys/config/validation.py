@@ -101,7 +101,7 @@ def validate_all(sources: Iterable[Source], model_class: type[M]) -> list[M]:
 class _Translator:
     """Walks a core schema and the errors' locations together, because a location names union branches as well.
 
-    The schema tells keys from branches, which keys a model knows, and where a union's noise can be reduced.
+    The schema distinguishes keys from branches, which keys a model knows, and where a union's noise can be reduced.
     """
 
     def __init__(self, source: Source | Mapping[str, Any]) -> None:

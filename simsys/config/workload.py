@@ -95,7 +95,7 @@ class WorkloadConfig(Part):
     `simulation.duration`, after which none arrives. With a `trace`, which may be just its path, arrivals and lengths
     that are left out are those of the trace; arrivals of conversations (`multi_turn`) have to be given. `priorities`
     and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes
-    of sessions and system prompts are told apart.
+    of sessions and system prompts are distinguished.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {

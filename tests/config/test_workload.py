@@ -243,7 +243,7 @@ def test_parts_that_do_not_fit_together_are_explained(changes: dict[str, Any], e
                 "rates": [{"duration": "1 s", "rate": "1 req/s"}, {"duration": "1 s", "rate": "0 req/s"}],
                 "repeat": False,
             },
-            "without repeat the last rate goes on, so it must be above zero",
+            "without repeat the last rate continues, so it must be above zero",
         ),
     ],
 )

@@ -11,12 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-PENDING = {"build", "check", "config"}
-"""Packages whose texts are still to be rewritten."""
 PACKAGES = [
-    path.parent
-    for path in [*sorted((ROOT / "simsys").glob("*/__init__.py")), ROOT / "frameworks" / "__init__.py"]
-    if path.parent.name not in PENDING
+    path.parent for path in [*sorted((ROOT / "simsys").glob("*/__init__.py")), ROOT / "frameworks" / "__init__.py"]
 ]
 REFUSED = {
     r"nobody|somebody|everybody|anybody|whoever": "name the rank, request or user",

@@ -103,5 +103,5 @@ def _check_context_parallel(
 
 
 def _fitting_lengths(key: str, parts: int, length: int, longest: int) -> list[list[Lever]]:
-    """The lengths next to `length` that can be divided into so many parts."""
+    """The lengths next to `length` that can be divided into `parts` equal parts."""
     return [[{f"model.{key}": each}] for each in nearest_multiples(parts, length, longest)]
