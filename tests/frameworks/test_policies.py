@@ -10,6 +10,7 @@ import pytest
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.orca import Orca
+from frameworks.prefill_first import PrefillFirst
 from frameworks.priority import Priority
 from frameworks.shortest_job_first import ShortestJobFirst
 from frameworks.static_batching import StaticBatching
@@ -50,6 +51,15 @@ def test_orca_lets_requests_join_with_their_whole_prompt_at_any_step() -> None:
 def test_vllm_v0_processes_prompts_alone_and_first() -> None:
     requests = RequestTable([0.0, 1e-9], [8, 20], [4, 3])
     assert steps(VLLMv0, requests) == [(8, 0), (20, 0), (0, 2), (0, 2), (0, 1)]
+
+
+@pytest.mark.parametrize(("policy", "first"), [(PrefillFirst, (32, 0)), (ChunkedPrefill, (31, 1))])
+def test_prompts_have_all_tokens_of_a_step_in_which_nothing_decodes(
+    policy: type[Scheduler], first: tuple[int, int]
+) -> None:
+    limits = Limits(num_blocks=1000, max_num_batched_tokens=32)
+    requests = RequestTable([0.0, 1e-9], [8, 34], [6, 1])
+    assert steps(policy, requests, limits)[:2] == [(8, 0), first]
 
 
 def test_chunked_prefill_cuts_a_prompt_where_whole_prompts_wait() -> None:
