@@ -63,7 +63,7 @@ class Pipeline:
 
     def stage_s(self, stage: int, batch: Batch) -> float:
         cost = self.executor.pass_cost(Forward(self.groups[stage], self.plans[stage], batch, 0.0, "step"))
-        return sum(cost.seconds(batch, self.executor.communicator(self.groups[stage]).seconds))
+        return sum(cost.seconds(batch))
 
     def run(self, *engines: list[Batch], host_s: float = HOST_S) -> list[list[float]]:
         """Let engines drive the pipeline, each one batch after another; return when each batch has left."""
@@ -193,7 +193,7 @@ def drafting(level: str, batch: Batch, draft: ForwardPass | None, draft_s: float
 
 def pass_s(executor: Executor, plan: ForwardPass, batch: Batch) -> float:
     cost = executor.pass_cost(Forward(Layout().group(0, "tensor"), plan, batch, 0.0, "step"))
-    return sum(cost.seconds(batch, lambda kind, nbytes: 0.0))
+    return sum(cost.seconds(batch))
 
 
 @levels

@@ -58,7 +58,7 @@ def iteration_assumptions(settings: TrainingConfig) -> Iterator[str]:
         yield f"the batch changes at iterations {', '.join(str(e.from_iteration) for e in settings.batch_schedule)}"
     if settings.checkpoint is not None:
         how = "written in the background" if settings.checkpoint.asynchronous else "written while training stops"
-        yield f"checkpoints of weights and optimizer states, {how}, each byte once and without other traffic"
+        yield f"checkpoints of weights and optimizer states, {how}, each byte once and beside no other traffic"
     if settings.data_loading is not None:
         ahead = "one iteration ahead" if settings.data_loading.prefetch else "when they are needed"
         yield f"batches are loaded {ahead}, by CPUs that do nothing else"

@@ -13,7 +13,7 @@ from simsys.sums import ordered_sum
 
 
 def failure_rates(failures: FailuresConfig, cluster: Cluster) -> dict[str, float]:
-    """Failures per second of the whole cluster, by cause; the NICs of a single node are not used."""
+    """Failures per second of the whole cluster, by cause; the network cards of a single node are unused."""
     cards = cluster.num_nics if cluster.num_nodes > 1 else 0
     counts = {"gpu": cluster.num_gpus, "node": cluster.num_nodes, "link": cards}
     mtbf_s = {"gpu": failures.gpu_mtbf, "node": failures.node_mtbf, "link": failures.link_mtbf}

@@ -257,7 +257,7 @@ def _warnings(
 def _surroundings(
     kinds: Sequence[NodeKind], topology_type: str, weak: WeakLinks, cluster: Cluster
 ) -> Sequence[Hashable]:
-    """Distinction of GPUs by their links: kind of node, place in a user's graph, weak links."""
+    """What distinguishes GPUs by their links: kind of node, place in a user's own graph, weak links."""
     found: list[Sequence[Hashable]] = [weak.places]
     if topology_type == "custom":
         found.append(links_around(cluster.topology))

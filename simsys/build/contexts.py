@@ -43,7 +43,7 @@ class Contexts:
         return float(((self._prompts + self._outputs / 2) * self._outputs).sum() / self._outputs.sum())
 
     def in_window(self, window: int) -> WindowUse | None:
-        """Mean use of a window of a number of tokens; None if no sequence is longer."""
+        """What queries find in a window of this number of tokens; None if no sequence is longer."""
         if self.longest <= window:
             return None
         of_all, of_prompts = _pairs(self._lengths, window), _pairs(self._prompts, window)
@@ -77,13 +77,13 @@ def requests_of(config: SimulationConfig, starts_s: float = 0.0, drawn: RequestT
 def at_lengths(
     model: Model, precision: Precision, tensor_degree: int, use: Callable[[int], WindowUse | None]
 ) -> Model:
-    """The model with windows resolved for a workload.
+    """The model whose windows hold what a workload leaves in them.
 
     Args:
         model: The model.
         precision: What its cache is in.
         tensor_degree: Ranks that share each layer; those beyond one for each key and value head hold a head each.
-        use: Mean use of a window by its size.
+        use: What the workload finds in a window of a given number of tokens.
     """
     if not has_windows(model):
         return model

@@ -116,11 +116,11 @@ def _weakened(link: LinkSpec, degradations: Sequence[Degradation]) -> Timeline[L
 
 
 def _places(topology: Topology, on_link: Mapping[int, Sequence[int]]) -> Sequence[Hashable]:
-    """Distinction of GPUs by weakened links.
+    """What distinguishes GPUs whose links are weakened differently.
 
-    Equal weakening of all links of a kind distinguishes no GPUs. Other links of nodes distinguish the GPUs of these
-    nodes; nodes with equal weak links are alike. Weak links between nodes, or with forwarding GPUs, may matter to any
-    pair of GPUs.
+    If all links of a kind are weakened alike, they distinguish no GPUs. Other links of nodes distinguish the GPUs of
+    these nodes, and nodes with the same weak links are alike. What is wrong between nodes, or where GPUs forward for
+    others, may matter to any pair of GPUs.
     """
     total = Counter(link.kind for link in topology.links)
     weak = Counter((topology.links[index].kind, tuple(numbers)) for index, numbers in on_link.items())

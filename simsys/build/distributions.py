@@ -37,7 +37,7 @@ _FEW = 1024
 
 
 def draw_arrivals(config: Arrivals, most: int, until_s: float, seed: int) -> list[float]:
-    """Return the arrivals before a time, up to a number.
+    """Return the arrivals before a time, at most a number of them.
 
     Args:
         config: How they are distributed.

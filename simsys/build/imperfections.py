@@ -13,7 +13,7 @@ def build_jitter(config: SimulationConfig) -> Jitter | None:
 
 
 def imperfections(config: SimulationConfig) -> list[str]:
-    """Assumptions about imperfect hardware of a scenario, for people."""
+    """Assumptions of a scenario about imperfect hardware, one line each."""
     found = []
     if jitter := config.hardware.jitter:
         per = "iteration" if config.training is not None else "step"

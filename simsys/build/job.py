@@ -33,7 +33,7 @@ STEP = ("max_num_seqs", "max_num_batched_tokens")
 
 @dataclass(frozen=True)
 class Built:
-    """A scenario that breaks no rule, built once for check and run.
+    """A scenario that breaks no rule, built once for the check and the run.
 
     Args:
         config: The scenario.
@@ -200,7 +200,7 @@ def _engine(config: SimulationConfig, found: Findings) -> EngineProfile | None:
 
 
 def _settle_serving(parts: Parts, model: Model | None, found: Findings) -> None:
-    """The settings of serving with the defaults of the engine, and the draft model."""
+    """The settings of serving with the defaults of the engine, and the model that drafts."""
     settings, engine, cluster = parts.config.serving, parts.engine, parts.cluster
     if settings is None:
         return

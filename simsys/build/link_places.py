@@ -8,9 +8,9 @@ from simsys.platform.topology import Topology
 
 
 def links_around(topology: Topology) -> Sequence[int]:
-    """For each GPU, a number that is equal for GPUs with equivalent surroundings in the network.
+    """For each GPU, a number that is the same for GPUs whose links, and the links beyond these, look alike.
 
-    Vertices are distinguished by their links, then by their neighbours, until nothing changes (colour
+    Vertices are distinguished by their links, then by what these lead to, and so on until nothing changes (colour
     refinement of the graph, as `simsys.parallel.roles` does with groups of ranks).
 
     Returns:

@@ -136,7 +136,7 @@ def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
 
 
 def _check_decided_by_gpu(own: Mapping[str, Any], node: NodeProfile) -> None:
-    """Refuse changes of a GPU without effect with a node, which has its own interconnect and host."""
+    """Refuse changes of a GPU that do not count beside a node, which has its own interconnect and host."""
     link = own.get("link")
     if isinstance(link, Mapping) and ("bandwidth" in link or "latency" in link):
         message = f"the interconnect of {node.name} joins its GPUs; write profile: {{extends: …, interconnect: …}}"

@@ -22,13 +22,13 @@ WEIGHTS = {
     "fp4": "weights in fp4",
     "fp32": "weights in fp32",
 }
-"""Regimes of serving other than weights in 16 bit."""
+"""Of serving, beside weights in 16 bit."""
 FAMILIES = {
     "cnn": "CNNs and models written layer by layer",
     "encoder": "encoders",
     "encoder_decoder": "encoder-decoders",
 }
-"""Regimes of models other than decoders."""
+"""Of models, beside decoders."""
 DATA_PARALLEL = {"zero1": "ZeRO-1", "zero2": "ZeRO-2", "fsdp": "FSDP", "none": "", "ddp": ""}
 """Data-parallel modules, the plain ones of which are no regime."""
 

@@ -15,7 +15,7 @@ from simsys.config.hardware import profile_files
 def relocated(config: SimulationConfig, folder: Path, *, with_defaults: bool = True) -> dict[str, Any]:
     """The settings of a scenario, ready for JSON or YAML, as seen from `folder`.
 
-    A scenario with user profiles next to it gets their folder (`hardware.profile_folder`).
+    A scenario with profiles of the user's own beside it names their folder then (`hardware.profile_folder`).
 
     Args:
         config: The scenario.
@@ -37,7 +37,7 @@ def relocated(config: SimulationConfig, folder: Path, *, with_defaults: bool = T
 
 
 def uses_own_profiles(config: SimulationConfig) -> bool:
-    """True if a profile of the scenario, or a fit of one, is read from the folder of the experiment."""
+    """Whether a profile of the scenario, or a fit of one, is read from beside the experiment."""
     own = config.profile_folders
     read = (file for kind, given in profiles_of(config) for file in profile_files(kind, given, own))
     return bool(own) and any(file.is_relative_to(place) for file in read for place in own)

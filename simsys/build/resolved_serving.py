@@ -74,7 +74,7 @@ class ResolvedServing(ServingConfig):
 def resolved_serving(
     settings: ServingConfig, engine: EngineProfile, cluster: Cluster, model: Model
 ) -> ResolvedServing:
-    """The settings with the defaults of the engine; written settings override them.
+    """The settings with the defaults of the engine; written settings take precedence.
 
     Args:
         settings: What is written.

@@ -25,7 +25,7 @@ class ServingMemory(ServingSetup):
 
     @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:
-        """Memory of a GPU of each stage without the KV cache, by component."""
+        """What a GPU of each stage holds in addition to the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
         plain = self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
         held = []
@@ -49,7 +49,7 @@ class ServingMemory(ServingSetup):
 
     @property
     def fixed_bytes(self) -> dict[str, float]:
-        """Memory without the KV cache of a GPU of the stage with the least room for it, by component."""
+        """What a GPU of the stage with the least room for the KV cache holds in addition to it, by component."""
         return self.fixed_by_stage[self.fullest_stage]
 
     @cached_property

@@ -61,7 +61,7 @@ class ServingSetup:
 
     @property
     def num_requests(self) -> int:
-        """Number of requests, if known before they are drawn."""
+        """The number of requests; 0 if it is not known before they are drawn."""
         assert self.config.workload is not None
         return len(self.drawn_requests or ()) or self.config.workload.num_requests or 0
 
@@ -182,7 +182,7 @@ class ServingSetup:
 
     @property
     def hand_over_s(self) -> float:
-        """Time of sending one token of a long pass to all ranks except the first."""
+        """What handing one token of a long pass to all ranks other than the first takes."""
         hand_over, ranks = self.engine.prompt_hand_over, self.layout.tensor * self.layout.pipeline
         return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
 

@@ -51,8 +51,8 @@ class TrainingJob(TrainingSetup):
     """A training scenario that can be measured and started.
 
     Args:
-        told_apart: For each rank a number; ranks with different numbers have separate processes, even with equal work.
-            Empty for no distinction.
+        told_apart: For each rank a number; ranks with different numbers have processes of their own, even if they
+            work alike. Empty if no ranks are distinguished by it.
     """
 
     told_apart: tuple[int, ...] = ()
@@ -161,7 +161,7 @@ class TrainingJob(TrainingSetup):
         return roles_of(self.layout, kinds, runs, cluster.nodes)
 
     def _observed(self) -> list[int]:
-        """One rank of every role, also with distinguished ranks."""
+        """One rank of every role, even if ranks of a role have processes of their own."""
         leaders = [role[0] for role in self.roles()]
         if not self.told_apart:
             return leaders
@@ -266,7 +266,7 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model, engin
 
 
 def training_precision(settings: TrainingConfig, spec: DeviceSpec) -> Precision:
-    """Mixed precision computes in bf16 where the GPU has it, else in fp16; weights are also kept in fp32."""
+    """Mixed precision computes in bf16 where the GPU has it, else in fp16; weights are kept in fp32, too."""
     peaks = spec.peak_flop_per_s
     compute: str | None = settings.precision
     if compute is None:

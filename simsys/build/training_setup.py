@@ -33,7 +33,7 @@ from simsys.parallel.training_memory import Shards
 from simsys.sums import ordered_sum
 
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
-"""Data-parallel module by part of a strategy's name."""
+"""Which data-parallel module a part of a strategy's name stands for."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TrainingSetup:
         return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
 
     def forward_pass(self, load: float) -> ForwardPass:
-        """One rank's share of the whole model, with its experts' tokens as a multiple of the mean."""
+        """One rank's share of the whole model, if its experts have `load` times the mean number of tokens."""
         return forward_pass(
             self.trained_model,
             self.layout.tensor,
@@ -155,7 +155,7 @@ class TrainingSetup:
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
-        """The data-parallel module and its options; by default, a hybrid shard fits into a node."""
+        """The data-parallel module and its options; by default a hybrid shard fits into a node."""
         own, given = self.settings.data_parallel, self.settings.options
         name = own or data_parallel_module(self.config.parallelism)
         if own is None and "HSDP" in self.config.parallelism.parts:
@@ -165,10 +165,10 @@ class TrainingSetup:
 
     @cached_property
     def shards(self) -> Shards:
-        """Division of model states among the ranks with equal weights.
+        """How model states are divided among the ranks that hold the same weights.
 
         Raises:
-            UsageError: If the options do not fit this number of ranks, or the required host is unknown.
+            UsageError: If the options do not fit the number of ranks, or nothing is known of the host that they name.
         """
         module, options = self.data_parallel
         shards = module.shards(options, self.layout.replicas)
@@ -197,9 +197,9 @@ ATTENTION_EFFORT = {
     "flash1": {"volta": 1.0, "ampere": 2.0, "hopper": 3.2, "blackwell": 3.2},
     "flash2": {"volta": 1.0, "ampere": 1.0, "hopper": 1.6, "blackwell": 1.6},
 }
-"""Time of a generation of attention kernels over the best one for a generation of GPUs.
+"""Time of a generation of attention kernels over that of the best for a generation of GPUs.
 
-FlashAttention 2 needs half the time of the first (Dao 2023, §4.1), and the third is 1.5 to 2.0 times faster on Hopper
+FlashAttention 2 takes half of the time of the first (Dao 2023, §4.1), and the third 1.5 to 2.0 times less on Hopper
 (Shah et al. 2024, §4.1); assumed for Blackwell, too.
 """
 

@@ -180,7 +180,7 @@ def _openings(table: RequestTable) -> list[int]:
 def _with_drawn_columns(
     workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int, folder: Path
 ) -> RequestTable:
-    """A trace's requests with randomly drawn columns."""
+    """A trace's requests with what is drawn beside it."""
     count = len(table)
     if workload.prompt_tokens.kind != "trace":
         prompts = draw_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", folder)

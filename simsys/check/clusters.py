@@ -1,4 +1,4 @@
-"""Cache of the clusters of checked scenarios: settings tried for an error mostly have the same large cluster."""
+"""The clusters of scenarios that are checked: what is tried beside an error mostly has the same large one."""
 
 from __future__ import annotations
 

@@ -118,9 +118,9 @@ class Stopwatch:
 
 
 def simulation_work(job: TrainingJob) -> float:
-    """Estimated events of `iteration_seconds`: passes through blocks, and gradient buckets.
+    """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients.
 
-    The cost of a large cluster is converted to events.
+    The processor time of a large cluster is converted into events.
     """
     micro_batches = job.settings.gradient_accumulation_steps
     few = max(4, 2 * job.layout.pipeline)

@@ -1,7 +1,7 @@
-"""Estimate of the processor time of a simulation before it begins, to avoid unexpected waits.
+"""How much processor time a simulation takes, about, before it begins; long simulations are refused by default.
 
-The unit times (a rank's part of a block, a step …) were measured on a core of a shared x86 machine, so an estimate may
-be wrong by a factor of two or three. It is equal on every machine.
+The times of a rank's part of a block, of a step and so on were measured on a core of a shared x86 machine, and so an
+estimate may be off by a factor of two or three. It is the same on every machine.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfi
             if dearest == GPUS
             else f"at {job.config.simulation.lod} detail, this"
         )
-        more = f"needs some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
+        more = f"takes some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
         found.error(dearest, f"{what} {more}; --yes simulates it anyway")
 
 

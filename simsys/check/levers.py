@@ -1,8 +1,8 @@
-"""Check of device memory, and remedies (levers): settings that make a scenario fit.
+"""Whether a scenario fits into device memory, and levers: settings that would change that.
 
-A lever is a set of settings that can be written into the experiment file. Candidates are in `training_levers` and
-`serving_levers`. A lever is printed only after the scenario with these settings has been built and passes the memory
-check.
+A lever is a set of settings that can be written into the experiment file. Which there are is said by
+`training_levers` and `serving_levers`; one is named only after the scenario with these settings has been built and
+has passed the same memory rule.
 """
 
 from __future__ import annotations

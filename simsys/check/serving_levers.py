@@ -29,7 +29,7 @@ Variant: TypeAlias = tuple[Lever, ServingJob]
 """A lever, and the job with its settings."""
 
 MAX_NODES = 16
-"""Largest number of nodes proposed for one replica."""
+"""Most nodes of a replica that are proposed."""
 MOST_OF_MEMORY = 0.95
 """Share of device memory that an engine may be given; the rest is for what it does not count."""
 POOLS = ("prefill", "decode")
@@ -133,7 +133,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
-    """The levers of a job that must have room for a request of a number of tokens."""
+    """The levers of a job that must have room for a request of `tokens` tokens."""
 
     def fits(changed: ServingJob) -> bool:
         return not memory_problem(changed, tokens)
@@ -157,7 +157,7 @@ def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
 
 
 def _room(job: ServingJob) -> float:
-    """Tokens of KV cache that fit the fullest GPU; negative if none fit."""
+    """Tokens for which the fullest GPU has room beside all else; negative if there is none."""
     return min(
         (pool.usable_bytes - ordered_sum(held.values())) / max(1.0, pool.token_bytes(stage))
         for pool in job.pools
@@ -208,7 +208,7 @@ def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
 
 
 def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
-    """Pipelines on several nodes, the shortest first: each stage has the GPUs of a node, if heads allow it."""
+    """Pipelines on `num_nodes` nodes, the shortest first: a stage has the GPUs of a node, if the heads allow."""
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
     if given.stage_layers is not None or given.ep_degree > 1:
         return

@@ -97,7 +97,7 @@ def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> S
     changed = pulled(job, lever)
     try:
         fits = not memory_problem(changed)
-    except SimsysError:  # options that do not fit this number of ranks
+    except SimsysError:  # options that do not fit so many ranks
         return None
     memory_bytes = ordered_sum(changed.memory_bytes.values())
     return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)

@@ -1,4 +1,4 @@
-"""Suggestions for errors: proposed settings with which the scenario passes the check."""
+"""Suggestions beside errors: proposed settings with which the scenario passes the check."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_FURTHERED = 2
 def settle(
     found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None], *, memory: bool = True
 ) -> None:
-    """Append settings that help to each error with proposals.
+    """Put what helps behind each error for which settings were proposed.
 
-    A setting helps if the scenario with it has no errors. If none does and there are other errors, a setting helps if
-    it removes the error and adds none. Since memory is checked only without other errors, it is then not said to fit.
+    A setting helps if nothing is wrong with it. Where none does and there are other errors, one helps that takes the
+    error away and brings no other; since memory is checked only where nothing else is wrong, it is not said to fit.
 
     Args:
         found: The errors and the proposals, of which those that help become fixes.

@@ -1,6 +1,7 @@
-"""Checks of a scenario with settings that violate the schema.
+"""What can still be checked of a scenario whose settings do not fit the schema.
 
-Wrong settings are removed, or replaced if required, so that problems of all other settings are found in one pass.
+The settings that are wrong are left out, or replaced where something must stand, so that the problems of all others
+are found in the same pass.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def salvage(data: Mapping[str, Any]) -> tuple[SimulationConfig, frozenset[str]] 
         except ConfigError as error:
             paths = [key_path(problem.path) for problem in error.problems]
         if not all(paths):
-            return None  # the scenario as a whole is wrong, so its parts cannot be checked
+            return None  # the scenario as a whole is wrong, so nothing can be told from its parts
         for path in paths:
             touched.add(str(path[0]))
             _leave_out(rest, path)
@@ -74,7 +75,7 @@ def _leave_out(data: dict[str, Any], path: KeyPath) -> None:
     inner: Any = data
     for part in path[:-1]:
         inner = inner.get(part) if isinstance(inner, dict) else None
-    needed = path[0] == "model" and path[-1] in SIZES  # without it the model is not determined by its other sizes
+    needed = path[0] == "model" and path[-1] in SIZES  # without it the model cannot be told from its other sizes
     if len(path) > 1 and isinstance(inner, dict) and path[-1] in inner and not needed:
         del inner[path[-1]]
         return

@@ -60,7 +60,7 @@ class RatePiece(Part):
 
 
 class TimeVaryingArrivals(Part):
-    """Independent arrivals whose mean rate changes over time; then the pieces `repeat` or the last one continues."""
+    """Independent arrivals whose mean rate changes over time; then they `repeat`, or the last rate continues."""
 
     kind: Literal["time_varying"] = "time_varying"
     rates: Annotated[list[RatePiece], Field(min_length=1)] = Field(description="Rates, one after another")

@@ -14,7 +14,7 @@ from simsys.units import BytesPerSecond, NonNegativeSeconds
 
 
 def _count_of(group: object) -> Any:
-    """The number of nodes of an entry of `nodes`, as written; None if it is not an entry."""
+    """How many nodes an entry of `nodes` stands for, as written; None if it is no entry."""
     if isinstance(group, dict):
         return group.get("count", 1)
     return getattr(group, "count", None)
@@ -81,8 +81,8 @@ class HardwareConfig(FrozenModel):
     """The cluster: a node profile, or a GPU and how many of them a node has.
 
     A profile (`profile`, `gpu`, `fabric`) is a name, or settings of which ``extends`` names the profile that they
-    change. With a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked up
-    next to the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
+    change. Beside a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked
+    up beside the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
     ``engines`` there, or below ``hardware_profiles`` there.
 
     Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,

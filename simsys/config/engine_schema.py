@@ -26,11 +26,11 @@ class CudaGraphs(FrozenModel):
 
 
 class HandOver(FrozenModel):
-    """Host time of sending prompts from one process to those of the other ranks.
+    """What handing prompts from one process to those of the other ranks takes of the host.
 
     Args:
-        per_token: Time per token and rank except the first.
-        above: Tokens of a pass up to which it is free.
+        per_token: Of each token, for each rank other than the first.
+        above: Tokens of a pass up to which it takes nothing.
     """
 
     per_token: NonNegativeSeconds
@@ -38,41 +38,44 @@ class HandOver(FrozenModel):
 
 
 class EngineProfile(Profile):
-    """Overheads of a software stack, independent of the model.
+    """What a software stack adds to the kernels, whatever the model.
 
     Args:
-        platforms: Supported software platforms, such as ``CUDA`` and ``ROCm`` (`GpuProfile.platform`); default: any.
-        min_compute_capability: Minimum of NVIDIA GPUs (`GpuProfile.compute_capability`); default: any.
-        per_layer: Gaps between the kernels of one layer in a forward pass; in serving, on an A100, scaled by
-            `GpuProfile.kernel_gap` for other GPUs.
-        launch_per_layer: Host time to launch the kernels of one layer eagerly. The host runs ahead of the GPU, so this
-            is a lower limit of the time of a layer; in training, of a whole pass with collectives. By default,
-            `per_layer` includes it. Host times are those of a DGX A100; in serving, faster processors need less
-            (`Host.core_speed`).
-        per_prompt_layer: Additional time of a dense layer of a pass with prompts, independent of kernels and host;
-            default: none.
-        prompt_hand_over: Time of sending prompts to the other ranks before a pass; default: none.
-        cuda_graphs: Steps without launches; default: none.
+        platforms: Software platforms that it runs on, such as ``CUDA`` and ``ROCm`` (`GpuProfile.platform`); left out,
+            any.
+        min_compute_capability: The least that NVIDIA GPUs need (`GpuProfile.compute_capability`); left out, any.
+        per_layer: What one layer loses between its kernels in one forward pass, however they are launched; of a
+            serving step on an A100, over which `GpuProfile.kernel_gap` says what others lose.
+        launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
+            GPU, so a layer takes at least this long; in training, a whole pass does, collectives included. Left out,
+            the time per layer has it. Times of the host are those of a DGX A100; in serving, faster processors take
+            less (`Host.core_speed`).
+        per_prompt_layer: Additional time of a dense layer of a pass with prompts, independent of the length of its
+            kernels and of the host; left out, nothing.
+        prompt_hand_over: What handing prompts to the other ranks takes before a pass; left out, nothing.
+        cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
-        async_scheduling: True if these two overlap with the GPUs' step; with pipeline parallelism they always do.
-            Default: false.
+        async_scheduling: Whether these two are spent while the GPUs work on a step, so that only what is longer than
+            that shows; with pipeline parallelism they are anyway. Left out, they are not.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
-        all_reduce: Fixed time of each step of the engine's own all-reduce over NVLink; default: NCCL is used.
-        all_reduce_kernels: Its algorithms: ``one_shot``, in which every rank reads all buffers, and ``direct``
-            (two-shot), in which it sums a block and reads the other sums; default: both.
-        communication_share: Slow-down of concurrent computation by collectives of gradients and weights, as a share of
-            their duration, since their kernels occupy multiprocessors and memory; default: none.
-        length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths; default: 1.
+        all_reduce: What each step of the engine's own all-reduce costs in addition to the bytes, where NVLink joins
+            the GPUs; left out, NCCL does it.
+        all_reduce_kernels: Which of its algorithms that has: ``one_shot``, in which every rank reads all buffers, and
+            ``direct`` (two-shot), in which it adds up a block and reads the others' sums; left out, both.
+        communication_share: What share of a GPU collectives of gradients and weights take from computations that run
+            beside them, as their kernels occupy multiprocessors and memory; left out, none.
+        length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
+            out, the same.
         gpu_memory_utilization: Share of device memory the stack may fill.
         memory_context: Memory lost to the driver's context, workspaces and communication buffers.
-        defaults: Default settings of the server; by default those of `resolved_serving`.
-        kv_precisions: Supported precisions of keys and values; default: any.
+        defaults: What a server sets where its user sets nothing; left out, those of `resolved_serving`.
+        kv_precisions: What keys and values can be kept in; left out, anything.
         backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
-        loss_bytes_per_logit: Bytes read and written per logit by the loss of a training step in both passes, without
-            the head; default: none.
-        elementwise: Memory traffic of the element-wise kernels of a training step, relative to fused ones as in
-            Megatron-LM; default: 1.
+        loss_bytes_per_logit: What the loss of a training step reads and writes for each logit, both passes together,
+            beside the matrix products of the head; left out, nothing.
+        elementwise: What the element-wise kernels of a training step move, over what they would if fused as in
+            Megatron-LM; left out, as much.
     """
 
     platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None

@@ -1,4 +1,4 @@
-"""Expected error of a run: the error of similar measured runs, or a note that there are none.
+"""The error to expect of a run: that of measured runs like it, or that there are none.
 
 `simsys calibrate` writes, of rows that its fits had not seen, the errors by GPU (`FILENAME`), and by engine, regime
 and load (`BY_REGIME`); the latter is also written by ``simsys validate --expected-errors``. The first lines of the
@@ -30,9 +30,9 @@ AT_ONCE, LOOPS = ("output_tokens_per_s", "e2e_s"), ("ttft_ms", "tpot_ms")
 LIGHTLY_LOADED, LOADED, QUEUEING = "lightly loaded", "loaded", "queueing"
 LIGHT_SHARE, QUEUE_SHARE = 0.1, 0.8
 """Limits between them, of the mean time in the queue over the mean TTFT. On measured closed loops, errors of TTFT grow
-from one to the next, most of all the largest errors; the number of users or the batch size separates them less."""
+from one to the next, most of all the largest ones; the number of users or the batch size predicts them less well."""
 WORSE = 1.25
-"""A regime has its own line if its median error is larger than that of the GPU by this factor."""
+"""A regime is named beside the GPU if the median error of its measurements is larger by this factor."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ def load_of(metrics: Mapping[str, Any]) -> str | None:
 
 
 def expected_errors(subject: Subject, metrics: Mapping[str, Any]) -> list[str]:
-    """Expected errors of a run, one line per metric; or what has not been measured.
+    """What to expect of a run, a line for each metric; or what there are no measurements of.
 
     Args:
         subject: The run.
-        metrics: Its metrics, which determine its load.
+        metrics: Its figures, which determine its load.
     """
     by_gpu, known = _known(FILENAME).get(subject.kind, {}), _known(BY_REGIME).get(subject.kind, {})
     engines, regimes = known.get("engines", {}), known.get("regimes", {})

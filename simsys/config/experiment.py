@@ -2,7 +2,7 @@
 
 The keys of the first design documents (``gpu_model``, ``compute_tflops``, ``memory_gb``,
 ``network_bandwidth_gbps`` in GB/s, ``base_latency_us``, ``training.num_nodes`` …) are accepted as aliases;
-only these accept numbers without a unit.
+they are the only places where a bare number may stand for a quantity.
 """
 
 from __future__ import annotations
@@ -124,10 +124,11 @@ class JobConfig(FrozenModel):
 
 
 class SchedulingConfig(FrozenModel):
-    """The batch system: order of the `queue`, and placement of jobs on GPUs.
+    """The batch system: who is next in the `queue`, and which GPUs a job gets.
 
-    ``fifo`` allows no overtaking; ``backfill`` lets short jobs overtake if they delay no other job; ``priority``
-    serves the highest priority first. ``packed`` uses the fewest nodes, ``spread`` the most, ``random`` any GPUs.
+    ``fifo`` keeps the order of arrival; ``backfill`` lets short jobs overtake that delay no other;
+    ``priority`` serves the highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many,
+    ``random`` any GPUs.
     """
 
     queue: Literal["fifo", "backfill", "priority"] = Field(
@@ -249,7 +250,7 @@ class SimulationConfig(FrozenModel):
 
     @property
     def timed_workload(self) -> WorkloadConfig | None:
-        """The part of the workload within the duration of the run."""
+        """The workload within the duration of the run."""
         workload, run_s = self.workload, self.simulation.duration
         if workload is None or run_s is None or not workload.limited_by_time:
             return workload

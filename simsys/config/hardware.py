@@ -1,11 +1,11 @@
-"""Hardware profiles by name or written inline, with inheritance and fits to measurements.
+"""Hardware profiles by name or written inline, what they extend, and what was fitted to measurements.
 
-Profiles of a user lie in ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/``, below ``hardware_profiles/`` next to
-the experiment, next to the experiment itself, or below ``hardware_profiles/`` in a folder that ``$SIMSYS_PATH`` names.
-The first that is found counts, before the shipped ones.
+Profiles of a user lie in ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/``, below ``hardware_profiles/`` beside the
+experiment, beside the experiment itself, or below ``hardware_profiles/`` in a folder that ``$SIMSYS_PATH`` names. The
+first that is found counts, before the shipped ones.
 
-A profile has known numbers, and defaults of numbers that must be measured. Fitted values replace these; they are in
-``fits/gpus/`` and so on, in files written by `simsys calibrate`, next to the profile or in a folder searched earlier.
+A profile holds what is known of a thing, and defaults for what has to be measured. Fitted values replace these: they
+lie in ``fits/gpus/`` and so on, in files that `simsys calibrate` writes, beside the profile or in a folder before it.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Price(FrozenModel):
 
 
 class Host(FrozenModel):
-    """The processors and the memory of a host.
+    """The processors and the memory beside GPUs.
 
     Args:
         memory_bandwidth: Peak bandwidth of that memory.
@@ -173,8 +173,8 @@ class GpuProfile(Profile):
         tdp: Thermal design power.
         price: Of one GPU.
         efficiency: Shares of the peaks that kernels reach.
-        kernel_floor: Fixed time of a kernel in addition to computing and moving data, by kind: launch, first loads,
-            tail. One time, or one by dtype or ``default``.
+        kernel_floor: What a kernel takes beside computing and moving data, by kind: launch, first loads, tail. One
+            time, or one by dtype or ``default``.
         kernel_gap: What a serving step loses between kernels, over what an engine's `per_layer` says, which is of an
             A100; left out, as much.
     """

@@ -12,7 +12,7 @@ from simsys.units import BytesPerSecond, NonNegativeSeconds, Seconds
 
 
 class BatchScheduleEntry(FrozenModel):
-    """The batch from an iteration on (counted from 0); missing settings are unchanged.
+    """The batch from an iteration on (they are counted from 0); what is left out stays as it was before.
 
     Such a ramp is Megatron-LM's ``--rampup-batch-size`` (Brown et al. 2020, appendix B, trained with one).
     """
@@ -34,8 +34,8 @@ class CheckpointConfig(FrozenModel):
     """Weights and optimizer states are saved after every `interval`-th iteration.
 
     Training stops while every rank copies its share to the host, and while all of it is written; an `asynchronous`
-    write continues in the background, and the next checkpoint waits for its end. `storage_bandwidth` is that of the
-    whole cluster.
+    write continues in the background instead, and the next checkpoint waits for its end. `storage_bandwidth` is
+    the bandwidth of the whole cluster.
     """
 
     interval: PositiveInt = Field(description="Iterations from checkpoint to checkpoint")
@@ -54,11 +54,11 @@ class DataLoadingConfig(FrozenModel):
 
 
 class FailuresConfig(FrozenModel):
-    """Failures of hardware and their cost, over a wall-clock `duration`.
+    """How often hardware fails, and what that costs; looks at `duration` of wall-clock time.
 
-    `gpu_mtbf`, `node_mtbf` and `link_mtbf` are the mean times between failures of one GPU, node or network card;
-    components without one do not fail. A failure is detected after `detection`, and training continues after `restart`
-    and loading the last checkpoint.
+    `gpu_mtbf`, `node_mtbf` and `link_mtbf` are the mean times between failures of one GPU, node or network card; what
+    is left out does not fail. A failure is noticed after `detection`, and training continues after `restart` and
+    loading the last checkpoint.
     """
 
     duration: Seconds = Field(description='Wall-clock time that is simulated, such as "30 d"')

@@ -106,7 +106,7 @@ def _file(scenario: Schema) -> Schema:
 
 
 def _tidy(definition: Schema) -> None:
-    """Drop what only repeats a name, and require the ``kind`` that selects the part of a union."""
+    """Drop what only repeats a name, and require the ``kind`` by which the parts of a union are distinguished."""
     definition.pop("title", None)
     for key, value in definition.get("properties", {}).items():
         value.pop("title", None)
@@ -117,13 +117,13 @@ def _tidy(definition: Schema) -> None:
 
 
 def _accept_bare(definition: Schema, key: str, bare: Schema) -> None:
-    """Allow a plain value for a constant distribution."""
+    """Let a plain value stand for a distribution without chance."""
     union = definition["properties"][key]
     definition["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
 
 
 def _let_a_trace_suffice(workload: Schema) -> None:
-    """Require arrivals and lengths only where there is no trace, and allow a path for a trace."""
+    """Require arrivals and lengths only where there is no trace, and let a path stand for one."""
     workload["anyOf"] = [{"required": workload.pop("required")}, _needs("trace")]
     workload["properties"]["trace"]["anyOf"].insert(0, {"type": "string", "minLength": 1, "description": "Its path"})
 

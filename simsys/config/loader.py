@@ -1,7 +1,7 @@
 """Scenarios of an experiment file: defaults merged in, settings overridden, every value with its place.
 
-A file holds one scenario, or ``defaults`` and a list of ``scenarios``. `read_document` and `validate` are exported
-here, too, so that one import suffices to load a file.
+A file holds one scenario, or ``defaults`` and a list of ``scenarios``. `read_document` and `validate` are offered
+from here too, so that one import is enough to load a file.
 """
 
 from __future__ import annotations
@@ -92,14 +92,16 @@ def _root_problems(document: Document) -> list[Problem]:
     """Check the keys and types at the root of a file with several scenarios."""
     data = document.data
     problems = [
-        problem_at(document, (key,), f"{key!r} is next to 'scenarios'; put it into 'defaults' or a scenario", key=True)
+        problem_at(
+            document, (key,), f"{key!r} stands beside 'scenarios'; put it into 'defaults' or a scenario", key=True
+        )
         for key in data
         if key not in ("defaults", "scenarios")
     ]
     if not isinstance(data.get("defaults"), dict | None):
         problems.append(problem_at(document, ("defaults",), "the defaults are a mapping ('key: value' lines)"))
     if not isinstance(data.get("scenarios"), list) or not data["scenarios"]:
-        message = "a list of at least one scenario ('- name: ...') is needed with 'defaults'"
+        message = "a list of at least one scenario ('- name: ...') is needed beside 'defaults'"
         problems.append(problem_at(document, ("scenarios",), message, key=True))
     return problems
 

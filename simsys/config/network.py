@@ -78,25 +78,25 @@ class RoutingConfig(FrozenModel):
 
 
 class NetworkConfig(FrozenModel):
-    """The network between nodes (or GPUs, for nodes of one GPU), and link sharing.
+    """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
 
     Alias: ``base_latency_us``.
 
-    `routing` selects the use of several shortest paths: by default ``adaptive`` in fat_tree, rail_optimized,
+    `routing` says how transfers use several shortest paths: by default ``adaptive`` in fat_tree, rail_optimized,
     dragonfly and custom, and ``shortest`` in the others.
 
-    `dims` are the sides of a torus, in nodes. For fat trees and rails, `leaf_size` is the number of nodes below a leaf
-    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` is the
-    number of ports of a switch. With `pxn`, traffic for another rail first goes to the GPU of its own node on that
-    rail (as in NCCL); without it, over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
-    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` next to the experiment: between GPUs
+    Of a torus, `dims` are its sides, in nodes. Of a fat tree and of rails, `leaf_size` are the nodes below a leaf
+    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` are the
+    ports of a switch; with `pxn`, traffic for another rail first goes to the GPU of its own node that is on that rail
+    (as in NCCL), without it over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
+    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
     (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
 
-    `tuning` selects costs of collectives beyond the links: ``nccl`` adds its protocols if their constants for the GPU
-    are known, ``none`` adds nothing. `degradations` are links that are weak for a time.
+    `tuning` says what collectives cost in addition to the links: ``nccl`` adds its protocols where their constants for
+    the GPU are known, with ``none`` they take what the links say. `degradations` are weak links.
 
-    `contention` selects link sharing: ``fair`` (max-min, as packets of several transfers interleave; the default), or
-    ``fifo``, which serves whole messages in turn; ``switching: store_and_forward`` is always FIFO.
+    `contention` says how transfers share links: ``fair`` (max-min, as the packets of several transfers interleave; the
+    default), or ``fifo``, which serves whole messages in turn, as ``switching: store_and_forward`` always does.
     """
 
     topology_type: TopologyType = Field(

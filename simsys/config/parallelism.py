@@ -37,7 +37,7 @@ STRATEGY_PARTS = ("TP", "CP", "EP", "PP", *DATA_STRATEGIES)
 NO_KINDS = {
     "DP": "data parallelism is DDP, ZERO1, ZERO2, FSDP or HSDP",
     "MP": "model parallelism is TP, PP or both",
-    "SP": "sequence parallelism is not a strategy; write sequence_parallel: true with TP",
+    "SP": "sequence parallelism is no strategy of its own; write sequence_parallel: true beside TP",
     "ZERO3": "ZeRO-3 is FSDP",
 }
 """What other programs call strategies, with what to write here."""
@@ -65,18 +65,19 @@ RankOrder = Annotated[
 
 
 class ParallelismConfig(FrozenModel):
-    """Kinds and degrees of parallelism; the default of ``dp_degree`` uses all remaining GPUs.
+    """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given.
 
     `strategy` joins kinds by underscores: ``TP``, ``CP``, ``EP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``,
     ``FSDP``, ``HSDP``.
     `ep_degree` divides the ranks that hold the same weights (data times context parallelism), as in Megatron-LM.
-    `order` is the order of ranks, the fastest varying first, as in Megatron-LM.
+    `order` says which ranks are neighbours, the fastest varying first, as in Megatron-LM.
     `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
-    `sequence_parallel` divides by tokens the replicated operators of tensor parallelism: norms and dropout.
-    `tp_overlap` cuts the matrix products of tensor parallelism so that communication overlaps with them.
-    `scatter_gather` divides messages between pipeline stages among the tensor-parallel ranks; with `p2p_overlap` a
-    stage computes on while that is on its way. `expert_skew` is the load of the busiest expert-parallel rank over the
-    mean, `expert_capacity_factor` the most that an expert takes, over the mean: further tokens are dropped.
+    `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
+    `tp_overlap` cuts the matrix products of tensor parallelism so that communication runs beside them.
+    `scatter_gather` divides what a pipeline stage hands on among the tensor-parallel ranks; with `p2p_overlap` a stage
+    computes on while that is on its way.
+    `expert_skew` is the load of the busiest expert-parallel rank over the mean, `expert_capacity_factor` the most that
+    an expert takes, over the mean: further tokens are dropped.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -142,7 +143,7 @@ class ParallelismConfig(FrozenModel):
 
     @property
     def shards(self) -> int:
-        """Ranks that process the same samples."""
+        """Ranks that work on the same samples."""
         return self.tp_degree * self.cp_degree * self.pp_stages
 
     @property

@@ -198,7 +198,7 @@ class ServingConfig(FrozenModel):
 
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:
-        """Written limits of a step; defaults of the engine are checked when they are known."""
+        """The written limits of a step; defaults of the engine are checked when the engine is known."""
         problem = step_problem(self.max_num_batched_tokens, self.max_num_seqs, self.drafted)
         if problem:
             raise invalid(problem)

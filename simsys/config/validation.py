@@ -14,7 +14,7 @@ from simsys.errors import ConfigError, Problem, did_you_mean
 M = TypeVar("M", bound=BaseModel)
 _Schema = Mapping[str, Any]
 _Located = tuple[KeyPath, Error]
-"""The rest of an error's location below the current schema, and the error."""
+"""What is left of an error's location below the schema at hand, and the error."""
 
 
 class Locate(Protocol):
@@ -101,8 +101,7 @@ def validate_all(sources: Iterable[Source], model_class: type[M]) -> list[M]:
 class _Translator:
     """Walks a core schema and the errors' locations together, because a location names union branches as well.
 
-    The schema distinguishes keys from branches, and shows the keys of a model and where errors of a union can be
-    reduced.
+    The schema distinguishes keys from branches, which keys a model knows, and where a union's noise can be reduced.
     """
 
     def __init__(self, source: Source | Mapping[str, Any]) -> None:

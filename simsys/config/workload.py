@@ -94,8 +94,8 @@ class WorkloadConfig(Part):
     Both may be left out where a part comes from the trace, all of whose requests are then used, and with a
     `simulation.duration`, after which none arrives. With a `trace`, which may be just its path, arrivals and lengths
     that are left out are those of the trace; arrivals of conversations (`multi_turn`) have to be given. `priorities`
-    and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, of shared prefixes of
-    sessions and system prompts.
+    and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes
+    of sessions and system prompts are distinguished.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -129,7 +129,7 @@ class WorkloadConfig(Part):
     @model_validator(mode="before")
     @classmethod
     def _from_the_trace(cls, data: Any) -> Any:
-        """A path is a trace, and the trace has missing arrivals and lengths."""
+        """A path is a trace, and the trace has what is left out."""
         if not isinstance(data, Mapping) or data.get("trace") is None:
             return data
         trace = {"path": data["trace"]} if isinstance(data["trace"], str) else data["trace"]

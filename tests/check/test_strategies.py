@@ -32,7 +32,7 @@ def compared(config: SimulationConfig, *, every: bool = False) -> list[StrategyF
         (config_of("GPT2-Large", parallelism={"strategy": "TP_FSDP", "tp_degree": 2}), "TP_"),
         (config_of(), ""),
     ],
-    ids=["DDP", "with TP", "none named"],
+    ids=["DDP", "beside TP", "none named"],
 )
 def test_the_figures_are_those_of_runs(config: SimulationConfig, prefix: str) -> None:
     found = compared(config)

@@ -137,7 +137,7 @@ def test_a_workload_without_requests_is_refused() -> None:
 
 
 def test_a_workload_of_which_nothing_is_served_is_refused() -> None:
-    with pytest.raises(UsageError, match="no request is completed"):
+    with pytest.raises(UsageError, match="all would be rejected"):
         compare(serving(workload={"prompt_tokens": 20_000}), SETTINGS)
 
 

@@ -47,6 +47,12 @@ def test_a_forward_pass_keeps_activations_and_holds_logits_for_a_while() -> None
     assert amounts(gives) == {"logits": 7}
 
 
+def test_what_a_pass_gives_back_itself_is_held_once_and_by_no_other_name() -> None:
+    takes, gives = held_by_whole(described(ActionKind.FORWARD, [BlockMemory(kept=3, logits=7), BlockMemory(logits=4)]))
+    assert takes == (("activations", 3), ("logits", 7))
+    assert gives == (("logits", 7),)
+
+
 def test_a_backward_pass_holds_what_its_fullest_moment_needs() -> None:
     blocks = [BlockMemory(kept=2, logits=7), BlockMemory(kept=3, recomputed=10)]
     takes, gives = held_by_whole(described(ActionKind.BACKWARD, blocks, shared=1))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import mean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from frameworks.orca import Orca
+from frameworks.prefill_first import PrefillFirst
 from frameworks.priority import Priority
 from frameworks.shortest_job_first import ShortestJobFirst
 from frameworks.static_batching import StaticBatching
 from frameworks.vllm_v0 import VLLMv0
+from frameworks.whole_prompts import WholePrompts
 from simsys.config.experiment import SimulationConfig
 from simsys.framework import FRAMEWORKS, Scheduler
 from simsys.serving.requests import RequestTable
@@ -50,6 +53,27 @@ def test_orca_lets_requests_join_with_their_whole_prompt_at_any_step() -> None:
 def test_vllm_v0_processes_prompts_alone_and_first() -> None:
     requests = RequestTable([0.0, 1e-9], [8, 20], [4, 3])
     assert steps(VLLMv0, requests) == [(8, 0), (20, 0), (0, 2), (0, 2), (0, 1)]
+
+
+@pytest.mark.parametrize("policy", [WholePrompts, ChunkedPrefill])
+@pytest.mark.parametrize(("running", "wanted"), [(0, True), (1, True), (2, False)])
+def test_only_the_first_of_the_queue_is_wanted_and_only_where_a_seat_is_free(
+    policy: Any, running: int, wanted: bool
+) -> None:
+    options = SimpleNamespace(max_num_seqs=2)
+    seen = SimpleNamespace(waiting=[7, 8], running=[0] * running, options=options, seats=2, budget=10)
+    assert policy.wants(seen, 7, 9) is wanted
+    assert policy.wants(seen, 8, 9) is False
+    assert list(policy.considers(seen)) == [7] * wanted
+
+
+@pytest.mark.parametrize(("policy", "first"), [(PrefillFirst, (32, 0)), (ChunkedPrefill, (31, 1))])
+def test_prompts_have_all_tokens_of_a_step_in_which_nothing_decodes(
+    policy: type[Scheduler], first: tuple[int, int]
+) -> None:
+    limits = Limits(num_blocks=1000, max_num_batched_tokens=32)
+    requests = RequestTable([0.0, 1e-9], [8, 34], [6, 1])
+    assert steps(policy, requests, limits)[:2] == [(8, 0), first]
 
 
 def test_chunked_prefill_cuts_a_prompt_where_whole_prompts_wait() -> None:

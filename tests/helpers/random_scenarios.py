@@ -174,7 +174,7 @@ def _strategy(r: random.Random, world: int, model: str) -> tuple[dict[str, Any],
         training["gradient_accumulation_steps"] = 2
     if "tp_degree" in parallelism:
         parallelism["sequence_parallel"] = r.random() < 0.5
-        parallelism["tp_overlap"] = r.random() < 0.2
+        parallelism["tp_overlap"] = r.random() < 0.2 and parallelism["sequence_parallel"]
     if model == "Mixtral-8x7B" and left > 1 and r.random() < 0.8:
         parallelism["ep_degree"] = r.choice([each for each in (2, 4, 8) if left % each == 0] or [1])
         if parallelism["ep_degree"] > 1:

@@ -251,6 +251,6 @@ class StepSeconds:
         self.cost = executor.pass_cost(Forward(Layout().group(0, "tensor"), PLAN, Batch(), 0.0, "step"))
 
     def __call__(self, batch: Batch) -> float:
-        compute_s, exchange_s = self.cost.seconds(batch, lambda kind, nbytes: 0.0)
+        compute_s, exchange_s = self.cost.seconds(batch)
         host_s, gpu_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits, compute_s + exchange_s
         return max(host_s, gpu_s) if self.beside else host_s + gpu_s

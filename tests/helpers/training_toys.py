@@ -48,6 +48,7 @@ def train(
     optimizer: Work | None = None,
     host_update_bytes: float = 0.0,
     communication_share: float = 0.0,
+    waits_for_sends: bool = False,
     **options: Any,
 ) -> Run:
     """Run training steps of blocks with a data-parallel module; every pipeline stage has the same chunks."""
@@ -56,7 +57,15 @@ def train(
     blocks = tuple(tuple(chunk) for chunk in chunks)
     handed = (1e6,) * len(blocks)
     work = optimizer or Work()
-    plan = TrainingPlan(blocks, micro_batches, work, handed, handed, host_update_bytes=host_update_bytes)
+    plan = TrainingPlan(
+        blocks,
+        micro_batches,
+        work,
+        handed,
+        handed,
+        host_update_bytes=host_update_bytes,
+        waits_for_sends=waits_for_sends,
+    )
     order = FRAMEWORKS.get(schedule, Schedule)()
 
     def program(rank: Rank) -> Iterator[Any]:

@@ -191,12 +191,12 @@ def test_tokens_and_gradients_on_the_same_links_can_only_make_high_detail_slower
         ),
         (
             config_of(4, data=6),
-            "ep_degree 4 does not divide the 6 ranks with equal weights (dp_degree x cp_degree); "
+            "ep_degree 4 does not divide the 6 ranks that hold the same weights (dp_degree x cp_degree); "
             "ep_degree: 2 or ep_degree: 1 and strategy: DDP would fit",
         ),
         (
             config_of(2, data=2, tensor=2, parallelism={"sequence_parallel": False}),
-            "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once; "
+            "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once; "
             "sequence_parallel: true would fit",
         ),
         (

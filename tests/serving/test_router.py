@@ -16,6 +16,7 @@ from frameworks.least_outstanding import LeastOutstanding
 from frameworks.random import Random
 from frameworks.round_robin import RoundRobin
 from simsys.framework import Router
+from simsys.serving.batch_wait import BatchWait
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.testing import toy_requests
@@ -97,6 +98,26 @@ def test_the_emptiest_cache_wins_and_of_equal_ones_the_shortest_queue(free: list
 def test_looking_at_few_replicas_finds_the_emptiest_of_all(replicas: list[Busy]) -> None:
     best = max(replicas, key=lambda replica: (replica.free_blocks(), -replica.outstanding))
     assert LeastKV(cast("list[Any]", replicas), 0).route(0) is best
+
+
+def test_of_equal_replicas_the_first_wins_in_whatever_order_they_are_looked_at() -> None:
+    equal: list[Any] = [Busy(free=3), Busy(free=3), Busy(free=3, grown=2)]
+    assert routed(LeastKV, equal, 1) == [0]
+    assert routed(LeastOutstanding, equal, 1) == [0]
+
+
+def test_requests_that_are_held_back_count_as_outstanding() -> None:
+    """Both replicas decode and let six prompts wait for each other; they get three each."""
+    arrivals_s = [0.0, 1e-5, *(2e-5 + 1e-9 * place for place in range(6))]
+    requests = RequestTable(arrivals_s, [8] * 8, [40, 40, *[2] * 6])
+    limits = Limits(num_blocks=10_000, max_num_seqs=8)
+    served = serve(
+        requests, limits, router=LeastOutstanding, replicas=2, intake=lambda: BatchWait(steps=20, tokens=1000)
+    )
+    prompt_tokens = Counter[int]()
+    for op, _, _ in served.passes:
+        prompt_tokens[op.rank] += int(op.batch.tokens - op.batch.decode_sequences)
+    assert prompt_tokens == {0: 4 * 8, 1: 4 * 8}
 
 
 def test_a_request_goes_to_the_replica_that_is_free() -> None:

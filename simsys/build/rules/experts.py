@@ -47,10 +47,10 @@ def divided_experts(parts: Parts, found: Findings) -> None:
         found.error(EXPERTS, f"{message} ({given.tp_degree}), not {given.ep_degree}", suggestion=suggestion)
     elif not serving and ranks is not None and ranks % given.ep_degree:
         near = nearest_divisors(ranks, given.ep_degree, model.experts if model is not None else 0)
-        message = f"ep_degree {given.ep_degree} does not divide the {ranks} ranks with equal weights"
+        message = f"ep_degree {given.ep_degree} does not divide the {ranks} ranks that hold the same weights"
         suggestion = degrees(config, parts.cluster, "ep_degree", near)
         found.error(EXPERTS, f"{message} (dp_degree x cp_degree)", suggestion=suggestion)
     if given.tp_degree > 1 and not given.sequence_parallel and not serving:
-        message = "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once"
+        message = "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once"
         suggestion = Suggestion([[{"parallelism.sequence_parallel": True}]])
         found.error(EXPERTS, message, suggestion=suggestion)

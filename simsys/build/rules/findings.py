@@ -30,10 +30,9 @@ _AT_THE_KEY = ("unknown key", "missing required")
 
 
 def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
-    """The path under which the user wrote a setting: its alias if `data` has only the alias.
+    """The path under which the user wrote a setting: that of its alias if `data` has only the alias.
 
-    A plain value has no settings below it: for ``output_tokens: 0``, short for ``{tokens: 0}``, the path is the
-    former.
+    Below a plain value there is nothing: of ``output_tokens: 0``, which stands for ``{tokens: 0}``, it is the former.
     """
     for target, alias in ALIASES.items():
         if path[: len(target)] == target and not _has(data, target) and _has(data, alias):
@@ -80,12 +79,13 @@ VALID = "{} would be valid (memory is checked once nothing else is wrong)"
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Settings proposed for an error, and printed only if they help.
+    """Settings that are proposed beside an error, and said only if they help.
 
     Args:
-        groups: Alternatives, the best first; of each, settings to try in order; the first ones that help are printed.
-        form: Text for settings that help.
-        most: Largest number of settings printed.
+        groups: Alternatives, the best first; of each the settings to try one after another, of which the first that
+            help are said.
+        form: What is said of those that help.
+        most: How many of them are said.
     """
 
     groups: Sequence[Sequence[Lever]]
@@ -99,10 +99,10 @@ class Findings:
 
     Args:
         source: Where its settings were written.
-        errors: Its errors.
-        infeasible: Reasons for not fitting.
-        warnings: Warnings, such as ambiguous settings.
-        suggestions: Settings proposed for errors, by their path and message.
+        errors: What is wrong with it.
+        infeasible: What does not fit although nothing is wrong.
+        warnings: What may have been meant otherwise than it was understood.
+        suggestions: What is proposed beside errors, by their path and message.
         limit_s: Processor time that its simulation may take.
     """
 

@@ -65,14 +65,14 @@ def _named_in(message: str, settings: ModelConfig) -> KeyPath:
 
 @rule("model.num_layers")
 def sizes_count(parts: Parts, found: Findings) -> None:
-    """Sizes describe a model by themselves; with a name they would be ignored silently."""
+    """Sizes describe a model by themselves; beside a name they would be ignored in silence."""
     settings = parts.config.model
     _, source = source_path(settings)
     if source == "model_type" and (settings.num_layers is not None or settings.hidden_size is not None):
         return
     for key in SIZES:
         if getattr(settings, key) is not None:
-            message = f"{key} has no effect with {source}, which defines the model; remove one of them"
+            message = f"{key} has no effect beside {source}, which says what the model is; remove one of them"
             found.error(("model", key), message, key=True)
 
 
@@ -132,7 +132,7 @@ def answers_fit_the_context(parts: Parts, found: Findings) -> None:
         return
     path, longest = ("model", "decoder_sequence_length"), model.max_context_tokens
     if not model.decoder_sequence_length:
-        message = f"{model.name} is not an encoder-decoder; remove decoder_sequence_length"
+        message = f"{model.name} has no decoder beside an encoder; remove decoder_sequence_length"
         found.error(path, f"{message} or use a model that has one, such as T5-Large", key=True)
     elif longest and given > longest:
         message = f"{model.name} has a context of {longest} tokens, decoder_sequence_length {given} exceeds it"

@@ -50,7 +50,7 @@ def divided_sequences(parts: Parts, found: Findings) -> None:
 
 
 def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
-    """Tokens of a sequence, and of a decoder sequence, by setting; none if the model is unknown."""
+    """Tokens of a sequence, and of a decoder's beside an encoder, by setting; none if the model is unknown."""
     if model is None:
         return {}
     lengths = {key: getattr(config.model, key) or getattr(model, key) for key in LENGTHS}
@@ -103,5 +103,5 @@ def _check_context_parallel(
 
 
 def _fitting_lengths(key: str, parts: int, length: int, longest: int) -> list[list[Lever]]:
-    """The lengths next to `length` that are divisible by a number of parts."""
+    """The lengths next to `length` that can be divided into `parts` equal parts."""
     return [[{f"model.{key}": each}] for each in nearest_multiples(parts, length, longest)]

@@ -62,7 +62,7 @@ def stages(parts: Parts, found: Findings) -> None:
 
 
 def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | None) -> Suggestion:
-    """Numbers of virtual or plain stages that divide a number of layers, or of layers per stage."""
+    """Numbers of stages, virtual ones or plain ones, that divide the layers, or layers of each stage."""
     given = config.parallelism
     pieces = given.pp_stages * given.virtual_stages
     if given.virtual_stages > 1 and layers % given.pp_stages == 0:
@@ -106,7 +106,7 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
 
 
 def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) -> str:
-    """The reason of the schedule to refuse a number of micro-batches; empty if there is none."""
+    """Why the schedule refuses `steps` micro-batches; empty if it does not."""
     try:
         schedule.actions(0, given.pp_stages, steps, given.virtual_stages)
     except SimsysError as error:

@@ -13,7 +13,7 @@ from simsys.serving.polling import Polling
 
 @variant
 class PollingVariant(Variant):
-    """Requests are received once per number of decode steps."""
+    """Requests are received at intervals of several decode steps."""
 
     def on(self, settings: ServingConfig) -> bool:
         """With an interval above 1."""
