@@ -96,13 +96,16 @@ class ServingMetrics(MetricsCollector):
         self.log.rejected[request] = reason
         self.log.rejected_s.append(now_s)
 
-    def prefix_lookup(self, request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
-        """Count cached tokens and looked-up tokens; as in vLLM, not after a preemption."""
-        if self.log.preemptions[request]:
-            return
-        self.log.prefix_hits += hit_tokens
-        self.log.prefix_queries += query_tokens
-        self.log.lookups.extend((now_s, hit_tokens, query_tokens))
+    @property
+    def prefix_lookup(self) -> Callable[[int, int, int, float], None]:
+        """Record cached tokens and looked-up tokens; as in vLLM, not after a preemption."""
+        preemptions, lookups = self.log.preemptions, self.log.lookups
+
+        def note(request: int, hit_tokens: int, query_tokens: int, now_s: float) -> None:
+            if not preemptions[request]:
+                lookups.extend((now_s, hit_tokens, query_tokens))
+
+        return note
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Many at once; a good time to store what engines have noted since the last ones."""

@@ -293,8 +293,8 @@ class Engine(EngineState):
                 steps = min(steps, decode.steps_left())
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
-        self.left, self.tokens = steps, int(batch.tokens)
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch.logits, more)
+        self.left, self.tokens = steps, int(batch[0])  # places of tokens and logits: names are slow to look up
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch[1], more)
         if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self.left = 1
             self.stepper.cut()

@@ -56,7 +56,8 @@ class Scheduler(Configurable, ABC):
         self.options = options
         self.sequences, self.kv, self.prefill, self.decode = sequences, kv, prefill, decode
         self._env, self._probes = env, probes
-        self._admitted = as_one(probes.request_admitted)
+        self._admitted, self._looked_up = as_one(probes.request_admitted), as_one(probes.prefix_lookup)
+        self._mixes = self.mixes  # of the class, which is slow to look up
         self.waiting: Queue = self.make_queue()
         """Requests that hold no cache, the next to be admitted first."""
         self.running: dict[int, None] = {}
@@ -85,7 +86,7 @@ class Scheduler(Configurable, ABC):
         fruitless = 0
         while True:
             self.preempted = False
-            if self.mixes:
+            if self._mixes:
                 self.make_room()
                 chunks = self.schedule()
             else:
@@ -193,8 +194,8 @@ class Scheduler(Configurable, ABC):
         if swapped:
             self._swap_in(request, found)
         elif kv.looks_up:
-            for lookup in self._probes.prefix_lookup:
-                lookup(request, found, target, now_s)
+            looked_up = self._looked_up
+            looked_up(request, found, target, now_s)
         sequences.computed_tokens[request] = found
         return chunk_of((request, tokens))
 

@@ -32,7 +32,7 @@ def log() -> ServingLog:
     made.preemptions = array("I", [0, 2, 0, 1, 0, 0])
     for length_s, decode_tokens in ((10 * MS, 3), (50 * MS, 0), (30 * MS, 1)):
         made.steps.add(0, [1.0, 1, decode_tokens, 40, length_s, 0.0])
-    made.prefix_queries, made.prefix_hits = 100, 25
+    made.lookups.extend((0.0, 25, 100))
     return made
 
 
