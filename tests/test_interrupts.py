@@ -18,10 +18,20 @@ from tests.helpers.places import ROOT
 RUN = ["run", str(ROOT / "experiments" / "experiment_config.yaml"), "--quiet"]
 
 
+def _hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "simsys", *arguments]
+    """The command line as a shell in the foreground starts it: one in the background may have interrupts ignored."""
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
+        [sys.executable, "-m", "simsys", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+        preexec_fn=_hear_interrupts,
     )
 
 

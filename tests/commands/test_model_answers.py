@@ -98,7 +98,7 @@ def test_assume_is_about_hugging_face_models(folder: Path) -> None:
 
 def test_warnings_stand_below_the_headline_and_in_every_answer(folder: Path) -> None:
     file = written(folder, GEMMA_3_27B)
-    warning = "model.huggingface: the vision tower (0.423 B parameters) takes up memory"
+    warning = "model.huggingface: the vision tower (0.423 B parameters) uses memory"
     assert warning in run("check", file).stdout
     for answer in (run("run", file, "--no-files", "--quiet"), run("memory", file)):
         lines = " ".join(answer.stdout.split())

@@ -61,7 +61,7 @@ def test_a_graph_of_nodes_is_told_by_its_names() -> None:
         ([("gpu0", "gpu0"), ("gpu0", "gpu1")], [("from gpu0 to itself", 0, "dst")]),
         ([("gpu0", "gpu1"), ("gpu1", "gpu0")], [("gpu1 to gpu0 is joined twice, also by edge 0", 1, "src")]),
         ([("gpu0", "gpu1"), ("gpu0", "gpu2")], [("there is no gpu2: the cluster has gpu0 to gpu1", 1, "dst")]),
-        ([("gpu0", "node1"), ("node0", "node1")], [("gpu0 stands beside nodes", 0, "src")]),
+        ([("gpu0", "node1"), ("node0", "node1")], [("gpu0 is mixed with nodes", 0, "src")]),
         ([("gpu0", "gpu1"), ("gpu01", "GPU 7")], [("not 'gpu01'", 1, "src"), ("not 'GPU 7'", 1, "dst")]),
         ([("gpu0", "sw")], [("not connected: no way leads from gpu0 to gpu1", None, "")]),
         ([("gpu0", "a"), ("gpu1", "b")], [("not connected: no way leads from gpu0 to gpu1", None, "")]),

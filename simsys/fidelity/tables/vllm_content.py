@@ -79,7 +79,8 @@ class _Content:
         """All lists have a value for each request."""
         counts = {}
         for key in LISTS:
-            if value := self._found.get(key):
+            value = self._found.get(key)
+            if value or (value == [] and key in DETAILS):  # other lists may be empty instead of left out
                 if not isinstance(value, list):
                     self._fail(key, f"a list with a value for each request is needed, not {shown(value)}")
                 counts[key] = len(value)

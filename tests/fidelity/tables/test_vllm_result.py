@@ -139,6 +139,7 @@ def test_without_start_times_requests_come_as_the_benchmark_sends_them(
         (DETAILED | {"itls": [[], 3]}, r"itls\[1\]: a list of times is needed, not 3"),
         (DETAILED | {"itls": [[], [0.1, None]]}, r"itls\[1\]\[1\]: a finite number from 0 is needed"),
         (DETAILED | {"output_lens": [1]}, "equally long, not 2 input_lens, 1 output_lens"),
+        (DETAILED | {"ttfts": []}, "equally long, not 2 input_lens, 2 output_lens, 0 ttfts"),
     ],
 )
 def test_what_is_no_result_is_refused(tmp_path: Path, found: object, message: str) -> None:
