@@ -1,4 +1,4 @@
-"""Keys of the first design documents that stand for settings of today, with the unit that they imply."""
+"""Older keys of the first design documents, with the current setting and the unit of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simsys.config.base import invalid
 
 
 def taken(data: dict[str, Any], alias: str, key: str) -> Any:
-    """Remove and return an alias' value; refuse it beside the key that it stands for."""
+    """Remove and return the value of an alias; refuse an alias that is given together with its key."""
     value = data.pop(alias)
     if data.get(key) is not None:
         raise invalid(f"{alias} is another name of {key}; give one of them")

@@ -66,7 +66,7 @@ def listed_models(path: Path | None = None) -> tuple[ListedModel, ...]:
 
 
 def listed_architectures(path: Path | None = None) -> tuple[TransformerArchitecture, ...]:
-    """Return the architectures alone; as `listed_models`."""
+    """Return the architectures of `listed_models`, without their aliases."""
     return tuple(listed.architecture for listed in listed_models(path))
 
 
@@ -89,7 +89,7 @@ def _read(path: Path) -> tuple[ListedModel, ...]:
 
 
 class _Entry:
-    """The keys of a model over those of its family, with the places of both."""
+    """The keys of a model merged over the common keys of its family, each with its place in the file."""
 
     def __init__(self, document: Document, family: str, name: str) -> None:
         content = document.data["families"][family]
@@ -99,7 +99,7 @@ class _Entry:
         self._document, self._family = document, ("families", family)
 
     def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """The place of a key or value, in the model or in what is common to the family."""
+        """The place of a key or value: in the model, or in the common keys of the family."""
         shared = bool(path) and path[0] not in self.own
         part: KeyPath = ("common",) if shared else ("models", self.name)
         return self._document.locate((*self._family, *part, *path), key=key)
@@ -128,7 +128,7 @@ def _model(entry: _Entry) -> ListedModel:
 
 
 def _used_twice(models: Iterable[tuple[_Entry, ListedModel]]) -> Iterator[Problem]:
-    """Names that stand for two models, or twice for one."""
+    """Problems of names that are used by two models, or listed twice for one model."""
     first: dict[str, str] = {}
     for entry, listed in models:
         for name in (entry.name, *listed.aliases):

@@ -1,4 +1,4 @@
-"""When requests arrive, as the experiment file says it."""
+"""Settings of the experiment file for the arrival times of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RateOrNone = Annotated[float, Quantity(Dimension.REQUESTS_PER_SECOND, zero=True
 
 
 class PoissonArrivals(Part):
-    """Independent arrivals at a mean rate: exponentially distributed gaps."""
+    """Poisson process: independent arrivals at a mean rate, with exponentially distributed gaps."""
 
     kind: Literal["poisson"] = "poisson"
     rate: RequestsPerSecond = Field(description='Mean rate, such as "6 req/s"')
@@ -53,14 +53,14 @@ class ClosedLoopArrivals(Part):
 
 
 class RatePiece(Part):
-    """A mean rate of independent arrivals, which may be zero, for some time."""
+    """A mean rate of independent arrivals during `duration`; it may be zero."""
 
     duration: Seconds = Field(description="Duration of this rate")
     rate: _RateOrNone = Field(description="Mean rate of a Poisson process; may be zero")
 
 
 class TimeVaryingArrivals(Part):
-    """Independent arrivals whose mean rate changes over time; then they `repeat`, or the last rate continues."""
+    """Poisson process with a rate that changes over time. At the end `rates` repeat, or the last one continues."""
 
     kind: Literal["time_varying"] = "time_varying"
     rates: Annotated[list[RatePiece], Field(min_length=1)] = Field(description="Rates, one after another")

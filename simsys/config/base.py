@@ -16,9 +16,9 @@ CommunicationPattern = Annotated[str, Field(min_length=1)]
 
 
 class FrozenModel(BaseModel):
-    """Settings: immutable, and an unknown key is an error.
+    """Base of all settings: immutable, and an unknown key is an error.
 
-    `other_names` are keys of other programs, such as Megatron-LM, with what they are called here; for messages.
+    `other_names` maps keys of other programs, such as Megatron-LM, to the keys of simsys; messages suggest these.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=())
@@ -36,7 +36,7 @@ class FrozenModel(BaseModel):
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """The types that a setting may have; those of quantities say themselves what they take."""
+    """The types that a setting may have. Types of quantities write their own error messages."""
     if get_origin(annotation) is Annotated:
         kind, *metadata = get_args(annotation)
         if not any(isinstance(each, Quantity) for each in metadata):
@@ -56,12 +56,12 @@ class Configurable:
 
 
 def invalid(message: str) -> PydanticCustomError:
-    """The error of a validator: what is wrong, in words."""
+    """The error of a validator, with a message for people."""
     return PydanticCustomError("invalid", "{message}", {"message": message})
 
 
 def invalid_at(path: tuple[str | int, ...], message: str, value: Any) -> ValidationError:
-    """The error of a validator about a value further inside, at `path` from what it validates."""
+    """The error of a validator about a nested value; `path` is relative to the validated value."""
     return ValidationError.from_exception_data(
         "settings", [InitErrorDetails(type=invalid(message), loc=path, input=value)]
     )

@@ -14,18 +14,18 @@ from simsys.units import BytesPerSecond, NonNegativeSeconds
 
 
 def _count_of(group: object) -> Any:
-    """How many nodes an entry of `nodes` stands for, as written; None if it is no entry."""
+    """The `count` of an entry of `nodes`, as written; None if this is not an entry."""
     if isinstance(group, dict):
         return group.get("count", 1)
     return getattr(group, "count", None)
 
 
 ProfileGiven: TypeAlias = str | dict[str, Any]
-"""A profile's name, or its settings, which may extend a profile by name."""
+"""A profile as its name, or as settings that may extend a profile by name."""
 
 
 def _changed_gpu(base: Any, changes: dict[str, Any]) -> dict[str, Any]:
-    """A GPU with what the aliases ``compute_tflops`` and ``memory_gb`` say of it."""
+    """A GPU with the values of the aliases ``compute_tflops`` and ``memory_gb``."""
     own = {"extends": base} if isinstance(base, str) else base
     if not isinstance(own, dict):
         raise invalid("compute_tflops and memory_gb change a named GPU; add gpu_model, e.g. gpu_model: H100")
@@ -46,9 +46,9 @@ class NodeGroup(FrozenModel):
 class NicConfig(FrozenModel):
     """The network cards (NICs) of each node; all are alike.
 
-    `bandwidth` is that of each NIC in one direction: by default that of the node profile, or without one that of a
-    port of the fabric. `count` is their number per node: by default that of the node profile, or one per GPU.
-    `latency` is the time from GPU memory to the wire: by default that of the node profile, or of the fabric.
+    `bandwidth` is the rate of each NIC in one direction. It defaults to the node profile, or without one to a port of
+    the fabric. `count` is the number of NICs per node. It defaults to the node profile, or to one per GPU. `latency`
+    is the time from GPU memory to the wire. It defaults to the node profile, or to the fabric.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -60,14 +60,14 @@ class NicConfig(FrozenModel):
 
     bandwidth: BytesPerSecond | None = Field(
         default=None,
-        description="Bandwidth of each NIC in one direction; by default that of the node profile, or of a fabric port",
+        description="Bandwidth of each NIC in one direction; by default from the node profile, or of a fabric port",
     )
     count: Annotated[int, Field(strict=True, ge=1, le=1024)] | None = Field(
-        default=None, description="NICs of each node; by default those of the node profile, or one per GPU"
+        default=None, description="NICs of each node; by default from the node profile, or one per GPU"
     )
     latency: NonNegativeSeconds | None = Field(
         default=None,
-        description="Time from GPU memory to the wire; by default that of the node profile, or of the fabric",
+        description="Time from GPU memory to the wire; by default from the node profile, or from the fabric",
     )
 
     @model_validator(mode="after")
@@ -78,18 +78,18 @@ class NicConfig(FrozenModel):
 
 
 class HardwareConfig(FrozenModel):
-    """The cluster: a node profile, or a GPU and how many of them a node has.
+    """The cluster: a node profile, or a GPU and the number of GPUs per node.
 
-    A profile (`profile`, `gpu`, `fabric`) is a name, or settings of which ``extends`` names the profile that they
-    change. Beside a node profile, settings of `gpu` without ``extends`` change the GPU of the node. Names are looked
-    up beside the experiment first, or in `profile_folder`: in the folders ``gpus``, ``nodes``, ``fabrics`` and
-    ``engines`` there, or below ``hardware_profiles`` there.
+    A profile (`profile`, `gpu`, `fabric`) is a name, or a mapping of settings in which ``extends`` names the profile
+    that they change. Together with a node profile, settings of `gpu` without ``extends`` change the GPU of the node.
+    Names are looked up first in the folder of the experiment or in `profile_folder`. Profiles lie there in the folders
+    ``gpus``, ``nodes``, ``fabrics`` and ``engines``, directly or below ``hardware_profiles``.
 
-    Of a cluster with several kinds of nodes, `nodes` are these, in the order of their numbers, in place of `profile`,
-    `gpu` and `num_nodes`; all have the same number of GPUs.
+    `nodes` describes a cluster with several kinds of nodes, in the order of the node numbers. It replaces `profile`,
+    `gpu` and `num_nodes`. All nodes have the same number of GPUs.
 
-    `nic` describes the network cards of each node, `fabric` the network that joins them; a NIC is no faster than a
-    port of a fabric that is named. `network_bandwidth` is an older form: the bandwidth of a whole node, which
+    `nic` describes the network cards of each node, `fabric` the network between nodes. A NIC is at most as fast as a
+    port of the named fabric. `network_bandwidth` is an older form: the bandwidth of a whole node, which
     `nics_per_node` network cards share (one card if left out).
 
     `exceptions` are GPUs that differ from the others, `slowdowns` are GPUs that are slow for some time, and `jitter`
@@ -106,7 +106,7 @@ class HardwareConfig(FrozenModel):
     )
     gpu: ProfileGiven | None = Field(
         default=None,
-        description="GPU profile (simsys list gpus), by name or inline; beside a node profile, changes to its GPU",
+        description="GPU profile (simsys list gpus), by name or inline; with a node profile, changes to its GPU",
     )
     num_nodes: PositiveInt = Field(default=1, description="Number of nodes")
     nodes: Annotated[list[NodeGroup], Field(min_length=1)] | None = Field(
@@ -114,7 +114,7 @@ class HardwareConfig(FrozenModel):
         description="Several kinds of nodes, in the order of their numbers, in place of profile and num_nodes",
     )
     gpus_per_node: PositiveInt | None = Field(
-        default=None, description="GPUs of each node; by default those of the node profile, or one"
+        default=None, description="GPUs of each node; by default from the node profile, or one"
     )
     fabric: ProfileGiven | None = Field(
         default=None, description="Fabric profile (simsys list fabrics): the network between nodes"
@@ -130,7 +130,7 @@ class HardwareConfig(FrozenModel):
         default=None, description="NICs that share network_bandwidth"
     )
     exceptions: list[DeviceException] = Field(
-        default_factory=list, description="GPUs that differ from the others during the whole run"
+        default_factory=list, description="GPUs that differ from the rest during the whole run"
     )
     slowdowns: list[Slowdown] = Field(default_factory=list, description="GPUs that are slow for some time")
     jitter: Jitter | None = Field(default=None, description="Random variation of all computations")
@@ -165,7 +165,7 @@ class HardwareConfig(FrozenModel):
             return data
         counts = [_count_of(each) for each in data["nodes"]]
         if not all(isinstance(count, int) for count in counts):
-            return data  # the schema reports what is wrong
+            return data  # the schema reports the error
         if data.get("num_nodes") not in (None, sum(counts)):
             raise invalid_at(("num_nodes",), f"nodes are {sum(counts)} in all; leave num_nodes out", data["num_nodes"])
         return {**data, "num_nodes": sum(counts)}

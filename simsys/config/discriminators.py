@@ -1,4 +1,4 @@
-"""Settings of which there are several kinds: mappings whose ``kind`` says which one is meant."""
+"""Settings of several kinds: mappings in which ``kind`` selects one of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """Settings of one kind, or of a part of the workload."""
+    """Settings of one ``kind``, or a part of the workload."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def known_kind(noun: str, expected: str, union: Any) -> Callable[[Any], Any]:
-    """Make a check that says what may stand here, in plainer words than a tagged union's own errors."""
+    """Make a check that lists the allowed values, with a clearer message than the errors of a tagged union."""
     kinds = [part.model_fields["kind"].default for part in get_args(union)]
 
     def check(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""YAML files read with the place of every key and value, so that an error can point at its line.
+"""Reads YAML files with the place of every key and value, so that an error can point at its line.
 
 The values follow the core schema of YAML 1.2 (section 10.3): only ``true``/``false`` are booleans (``no`` and ``on``
 are text), ``1e9`` and ``.5`` are numbers, ``012`` is 12, and ``12:30`` and dates are text. Keys are always text.
@@ -18,7 +18,7 @@ from simsys.errors import ConfigError, Problem
 from simsys.input_files import ContentError, read_bytes, text_of
 
 KeyPath = tuple[str | int, ...]
-"""A place inside a document: keys of mappings and indexes of lists, from the root."""
+"""Path of a value inside a document: keys of mappings and indexes of lists, from the root."""
 
 MAX_BYTES = 4 * 2**20
 MAX_NODES = 100_000
@@ -47,7 +47,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a file, counted from 1, with its source line; `line` 0 means the whole of `file`."""
+    """Line and column in a file, counted from 1, with the source line; `line` 0 means the whole of `file`."""
 
     file: str
     line: int = 0
@@ -61,7 +61,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A parsed file; not to be changed, as others may have it too.
+    """A parsed file. It may be shared, so do not change it.
 
     Args:
         name: The file's name as the user wrote it.
@@ -74,7 +74,7 @@ class Document:
     marks: dict[KeyPath, tuple[Mark, Mark]]
 
     def mark(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """Return the place of exactly this value (or of its key); None if the document has no such path."""
+        """Return the place of exactly this value (or of its key), or None if the document has no such path."""
         marks = self.marks.get(path)
         return marks and marks[0 if key else 1]
 
@@ -109,7 +109,7 @@ def read_document(path: Path) -> Document:
 
 
 def unchanged_document(path: Path) -> Document:
-    """A file, read again only once it has changed: until then, the same object."""
+    """Return a parsed file: the same object on each call, until the file has changed."""
     status = path.stat()
     return _read_version(path, status.st_mtime_ns, status.st_size)
 
@@ -134,7 +134,7 @@ def parse_document(text: str, name: str) -> Document:
 
     Args:
         text: The text, with or without a byte order mark.
-        name: What to call it in messages.
+        name: Name of the file in messages.
 
     Raises:
         ConfigError: Syntax error, duplicate keys, tags, several documents, an anchor inside itself, too many or too
@@ -164,7 +164,7 @@ def parse_value(text: str, name: str) -> Any:
 
 
 def plain_value(text: str) -> str | int | float | bool | None:
-    """Return what an unquoted scalar means in the core schema of YAML 1.2 (section 10.3.2)."""
+    """Return the value of an unquoted scalar in the core schema of YAML 1.2 (section 10.3.2)."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -177,7 +177,7 @@ def plain_value(text: str) -> str | int | float | bool | None:
 
 
 class _Builder:
-    """Turns one text into data and marks; collects what can be said at once, stops at what cannot be read on."""
+    """Turns one text into data and marks. Problems are collected; parsing stops only where the rest cannot be read."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name = text, name
@@ -216,7 +216,7 @@ class _Builder:
             self.fail(f"not valid YAML: {getattr(error, 'reason', None) or 'it cannot be parsed'}", Mark(self.name))
 
     def _check_shape(self) -> None:
-        """Refuse several documents, deep nesting and masses of values before anything recursive sees the text."""
+        """Refuse several documents, deep nesting and too many values before recursive code reads the text."""
         depth = documents = 0
         for number, event in enumerate(yaml.parse(self.text, Loader=_Loader)):
             if number > 4 * MAX_NODES:  # a value has at most four events: its key, itself, a begin and an end
@@ -233,7 +233,7 @@ class _Builder:
                     self.fail("a file holds one YAML document; a second one begins here", self.mark(event))
 
     def build(self, node: Any, path: KeyPath, key: Any = None) -> Any:
-        """Return the data of a node and note where it stands."""
+        """Return the data of a node and record its place."""
         self._count(node)
         if len(path) > MAX_DEPTH:
             self.fail(f"nested deeper than {MAX_DEPTH} levels once its anchors are expanded", self.mark(node))
@@ -253,7 +253,7 @@ class _Builder:
         return data
 
     def _count(self, node: Any, values: int = 1) -> None:
-        """Limit what anchors can blow up a small file to."""
+        """Limit the number of values that anchors expand to."""
         self._built += values
         if self._built > MAX_NODES:
             self.fail(f"more than {MAX_NODES:,} values once its anchors are expanded", self.mark(node))
@@ -264,7 +264,7 @@ class _Builder:
             self.problems.append(self.mark(node).problem(f"the tag {tag!r} is not allowed; write the plain value"))
 
     def _pairs(self, node: Any) -> dict[str, tuple[Any, Any]]:
-        """Return a mapping's keys and values by key text, after adding what ``<<`` merges in."""
+        """Return the keys and values of a mapping by key text, after adding the pairs that ``<<`` merges in."""
         pairs: dict[str, tuple[Any, Any]] = {}
         merged: dict[str, tuple[Any, Any]] = {}
         for key, value in node.value:
@@ -282,7 +282,7 @@ class _Builder:
         return pairs | {name: pair for name, pair in merged.items() if name not in pairs}
 
     def _merged(self, value: Any) -> dict[str, tuple[Any, Any]]:
-        """Return the pairs that a merge key brings in; of several mappings the first wins."""
+        """Return the pairs that a merge key adds; where several mappings have a key, the first one wins."""
         pairs: dict[str, tuple[Any, Any]] = {}
         for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
             if not isinstance(source, yaml.MappingNode):

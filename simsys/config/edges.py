@@ -1,4 +1,4 @@
-"""The edges of a user's own network graph: inline, or in a file of their own (YAML or CSV)."""
+"""The edges of a custom network graph: inline, or in a separate YAML or CSV file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 class EdgeConfig(FrozenModel):
     """A cable between two vertices: ``gpu3``, ``node3``, or any other name, which is a switch.
 
-    Bandwidth (of each direction) and latency are those of the network unless they are given.
+    Bandwidth (of each direction) and latency default to the values of the network.
     """
 
     model_config = ConfigDict(populate_by_name=False)
@@ -55,7 +55,7 @@ class EdgeConfig(FrozenModel):
 
 
 def _each_link_once(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Refuse a link that is given twice, together with what else is wrong with the edges."""
+    """Refuse a link that is given twice, and report it together with all other problems of the edges."""
     errors: list[InitErrorDetails] = []
     edges = None
     try:
@@ -72,15 +72,15 @@ def _each_link_once(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _again(error: Mapping[str, Any]) -> InitErrorDetails:
-    """An error that was caught, to be raised again."""
+    """Return the details of a caught error, with which the same error can be raised again."""
     kind, context = error["type"], error.get("ctx", {})
-    if kind not in _BUILT_IN:  # raised by a validator, with its words
+    if kind not in _BUILT_IN:  # raised by a validator, with its own message
         kind, context = PydanticCustomError(kind, "{message}", {"message": error["msg"]}), {}
     return InitErrorDetails(type=kind, loc=error["loc"], input=error["input"], ctx=context)
 
 
 def _doubles(edges: Any) -> Iterator[tuple[int, str]]:
-    """Edges that repeat a link of an earlier one, in edges as they were written."""
+    """Problems of edges that repeat a link of an earlier edge; `edges` are the values as written."""
     first: dict[tuple[str, str], int] = {}
     for index, edge in enumerate(edges if isinstance(edges, list | tuple) else ()):
         for src, dst in _links(edge):
@@ -92,7 +92,7 @@ def _doubles(edges: Any) -> Iterator[tuple[int, str]]:
 
 
 def _links(edge: Any) -> list[tuple[str, str]]:
-    """The directed links of an edge whose ends are sound; none of others."""
+    """The directed links of an edge with two valid ends; empty for any other edge."""
     if isinstance(edge, EdgeConfig):
         edge = edge.model_dump(by_alias=True)
     if not isinstance(edge, Mapping):
@@ -114,14 +114,14 @@ class EdgeFile(FrozenModel):
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """A CSV file of edges; its lines are the places of problems."""
+    """A CSV file of edges; problems are reported at its lines."""
 
     name: str
     data: dict[str, Any]
     lines: tuple[int, ...]
 
     def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """The line of an edge; that of the headings for everything else."""
+        """The line of an edge, or the line of the headings for all other paths."""
         if len(path) > 1 and isinstance(path[1], int):
             return Mark(self.name, self.lines[path[1]])
         return Mark(self.name, 1)
@@ -159,7 +159,7 @@ def _read_table(path: Path) -> EdgeTable:
 
 
 def _rows(text: str) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
-    """The rows below the headings and the line of each; an empty cell is as good as none."""
+    """The rows below the headings and the line number of each; an empty cell counts as missing."""
     reader = csv.reader(StringIO(text), skipinitialspace=True, strict=True)
     headings: list[str] = []
     rows, lines = [], []

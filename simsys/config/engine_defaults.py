@@ -1,4 +1,4 @@
-"""The schema of an engine's defaults: what it sets where its user sets nothing, by release, GPU and model."""
+"""The schema of an engine's defaults for settings that its user leaves out, by release, GPU and model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from simsys.units import Bytes, Fraction
 
 T = TypeVar("T")
 Release = Annotated[str, Field(pattern=r"^\d{1,4}(\.\d{1,4}){0,3}$")]
-"""A release by its numbers, such as ``0.11`` or ``1.2.0``; in quotes, as YAML takes 0.20 for 0.2."""
+"""A release by its numbers, such as ``0.11`` or ``1.2.0``; in quotes, because YAML reads 0.20 as 0.2."""
 
 
 def release_key(release: str) -> tuple[int, ...]:
-    """What releases are ordered by.
+    """Sort key of a release.
 
     Example:
         >>> release_key("0.9.2") < release_key("0.11")
@@ -27,20 +27,20 @@ def release_key(release: str) -> tuple[int, ...]:
 
 
 NameParts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
-"""Parts of names; a name that contains one of them, in any case, is meant."""
+"""Parts of names: they match a name that contains one of them, in upper or lower case."""
 
 
 class Case(FrozenModel, Generic[T]):
-    """One value of a default, and when it counts: where all that is given holds.
+    """One value of a default, with its conditions: it applies where all given conditions hold.
 
     Args:
         value: The value.
         since: The first release that has it.
         min_memory: The least memory of a GPU.
-        only_gpus: Parts of names of the GPUs for which alone it counts.
-        except_gpus: Parts of names of GPUs for which it does not count.
-        context_above: Tokens that the longest context exceeds.
-        or_context: Whether the longest context counts in its place if that is more.
+        only_gpus: Parts of names of the only GPUs to which it applies.
+        except_gpus: Parts of names of GPUs to which it does not apply.
+        context_above: Tokens that the longest context has to exceed.
+        or_context: Whether the larger of the value and the longest context is used.
     """
 
     value: T
@@ -52,10 +52,10 @@ class Case(FrozenModel, Generic[T]):
     or_context: bool = False
 
     def holds(self, release: str, gpu: str, memory_bytes: float, context_tokens: int) -> bool:
-        """Whether it counts.
+        """Whether the value applies.
 
         Args:
-            release: The engine's.
+            release: The engine's release.
             gpu: The GPU's name.
             memory_bytes: The GPU's memory.
             context_tokens: The longest context; 0 if there is no limit.
@@ -70,7 +70,7 @@ class Case(FrozenModel, Generic[T]):
 
     @property
     def conditions(self) -> str:
-        """When it counts, for people; empty if always."""
+        """Its conditions as text for people; empty if it always applies."""
         return ", ".join(self._conditions())
 
     def _conditions(self) -> Iterator[str]:
@@ -92,34 +92,34 @@ def _named(gpu: str, parts: tuple[str, ...]) -> bool:
 
 
 def _cases(given: Any) -> Any:
-    """A plain value counts always."""
+    """A plain value always applies."""
     return given if isinstance(given, list | tuple) else [{"value": given}]
 
 
 _FEW, _PLAIN = Field(min_length=1), BeforeValidator(_cases)
 Counts = Annotated[tuple[Case[Count], ...], _FEW, _PLAIN]
-"""Values of a default, of which the first whose conditions hold counts; or one value that always does."""
+"""Values of a default: the first one with conditions that hold applies. A single value always applies."""
 Fractions = Annotated[tuple[Case[Fraction], ...], _FEW, _PLAIN]
 Names = Annotated[tuple[Case[str], ...], _FEW, _PLAIN]
 Switches = Annotated[tuple[Case[bool], ...], _FEW, _PLAIN]
 
 
 class ServingDefaults(FrozenModel):
-    """What a server sets where its user sets nothing; settings as in `ServingConfig`.
+    """Values that a server uses for settings its user leaves out; settings as in `ServingConfig`.
 
     Args:
-        release: The release that is meant where a scenario names none.
+        release: The release for scenarios that name none.
         since: The first release that this profile describes; left out, any.
-        before: The first that it does not describe any more; left out, none.
+        before: The first release that it no longer describes; left out, none.
         scheduler: How requests are scheduled.
         max_num_seqs: Sequences of a step.
         max_num_batched_tokens: Tokens of a step.
         block_size: Tokens of a block of the KV cache.
-        prefix_caching: Whether prompts that begin alike share blocks.
+        prefix_caching: Whether prompts with equal beginnings share blocks.
         scheduler_reserve_full_isl: Whether a prompt is admitted only if all its blocks are free.
-        async_scheduling: Whether the host prepares a step during the one before; left out, as `EngineProfile` says.
-        gpu_memory_utilization: Share of device memory that is used; left out, as `EngineProfile` says.
-        free_gpu_memory_fraction: Share of what all else leaves free that the KV cache takes.
+        async_scheduling: Whether the host prepares a step during the one before; left out, as in `EngineProfile`.
+        gpu_memory_utilization: Share of device memory that is used; left out, as in `EngineProfile`.
+        free_gpu_memory_fraction: Share of the remaining free memory that the KV cache is allocated.
     """
 
     release: Release

@@ -1,4 +1,4 @@
-"""The schema of engine profiles: what the software that runs a model adds to its kernels."""
+"""The schema of engine profiles: overheads of the software that runs a model, in addition to its kernels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class CudaGraphs(FrozenModel):
     """Which steps an engine replays as a recorded graph, without launching kernels one by one.
 
     Args:
-        max_tokens: Most tokens of such a step; left out, as many as it has.
-        prompts: Whether steps with prompts are among them, not only those that decode.
+        max_tokens: Most tokens of such a step; left out, no limit.
+        prompts: Whether steps with prompts are replayed too, not only decode steps.
     """
 
     max_tokens: Count | None = None
@@ -26,11 +26,11 @@ class CudaGraphs(FrozenModel):
 
 
 class HandOver(FrozenModel):
-    """What handing prompts from one process to those of the other ranks takes of the host.
+    """Time of the host to hand prompts from one process to the processes of the other ranks.
 
     Args:
-        per_token: Of each token, for each rank other than the first.
-        above: Tokens of a pass up to which it takes nothing.
+        per_token: Time of each token, for each rank other than the first.
+        above: Tokens of a pass up to which it costs nothing.
     """
 
     per_token: NonNegativeSeconds
@@ -38,44 +38,47 @@ class HandOver(FrozenModel):
 
 
 class EngineProfile(Profile):
-    """What a software stack adds to the kernels, whatever the model.
+    """Overheads of a software stack in addition to the kernels; independent of the model.
 
     Args:
         platforms: Software platforms that it runs on, such as ``CUDA`` and ``ROCm`` (`GpuProfile.platform`); left out,
             any.
-        min_compute_capability: The least that NVIDIA GPUs need (`GpuProfile.compute_capability`); left out, any.
-        per_layer: What one layer loses between its kernels in one forward pass, however they are launched; of a
-            serving step on an A100, over which `GpuProfile.kernel_gap` says what others lose.
-        launch_per_layer: How long the host needs to launch the kernels of one layer one by one; it runs ahead of the
-            GPU, so a layer takes at least this long; in training, a whole pass does, collectives included. Left out,
-            the time per layer has it. Times of the host are those of a DGX A100; in serving, faster processors take
-            less (`Host.core_speed`).
-        per_prompt_layer: Additional time of a dense layer of a pass with prompts, independent of the length of its
-            kernels and of the host; left out, nothing.
-        prompt_hand_over: What handing prompts to the other ranks takes before a pass; left out, nothing.
+        min_compute_capability: The lowest compute capability of NVIDIA GPUs (`GpuProfile.compute_capability`); left
+            out, any.
+        per_layer: Time that one layer loses between its kernels in one forward pass, for any way of launching. In
+            serving it is the time on an A100; `GpuProfile.kernel_gap` is the factor of other GPUs.
+        launch_per_layer: Time of the host to launch the kernels of one layer one by one. The host runs ahead of the
+            GPU, so this is a lower bound of the time of a layer; in training, of a whole pass with its collectives.
+            Left out, `per_layer` includes it. Times of the host were measured on a DGX A100; in serving they are
+            divided by `Host.core_speed`.
+        per_prompt_layer: Additional time of a dense layer in a pass with prompts, independent of its kernels and of
+            the host; left out, 0.
+        prompt_hand_over: Time before a pass to hand prompts to the other ranks; left out, 0.
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
-        async_scheduling: Whether these two are spent while the GPUs work on a step, so that only what is longer than
-            that shows; with pipeline parallelism they are anyway. Left out, they are not.
+        async_scheduling: Whether `per_step` and `per_sequence` overlap with the work of the GPUs, so that only the
+            part that exceeds the GPUs' time counts. With pipeline parallelism they always overlap. Left out, they do
+            not.
         per_request: Overhead of one request before it reaches the scheduler: HTTP, tokenisation.
-        all_reduce: What each step of the engine's own all-reduce costs in addition to the bytes, where NVLink joins
-            the GPUs; left out, NCCL does it.
-        all_reduce_kernels: Which of its algorithms that has: ``one_shot``, in which every rank reads all buffers, and
-            ``direct`` (two-shot), in which it adds up a block and reads the others' sums; left out, both.
-        communication_share: What share of a GPU collectives of gradients and weights take from computations that run
-            beside them, as their kernels occupy multiprocessors and memory; left out, none.
-        length_skew: What decode attention takes over sequences of unequal length, over equal ones; left
-            out, the same.
+        all_reduce: Latency of each step of the engine's own all-reduce, in addition to its bytes, where NVLink joins
+            the GPUs; left out, NCCL carries it out.
+        all_reduce_kernels: Algorithms of the engine's own all-reduce: in ``one_shot`` every rank reads all buffers; in
+            ``direct`` (two-shot) each rank adds up one block and reads the sums of the other ranks. Left out, both.
+        communication_share: Share of a GPU that collectives of gradients and weights use, since their kernels occupy
+            multiprocessors and memory. Overlapped computations slow down by it. Left out, 0.
+        length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
+            left out, 1.
         gpu_memory_utilization: Share of device memory the stack may fill.
         memory_context: Memory lost to the driver's context, workspaces and communication buffers.
-        defaults: What a server sets where its user sets nothing; left out, those of `resolved_serving`.
-        kv_precisions: What keys and values can be kept in; left out, anything.
-        backward_per_layer_factor: Overhead of a layer's backward pass over that of its forward pass.
-        loss_bytes_per_logit: What the loss of a training step reads and writes for each logit, both passes together,
-            beside the matrix products of the head; left out, nothing.
-        elementwise: What the element-wise kernels of a training step move, over what they would if fused as in
-            Megatron-LM; left out, as much.
+        defaults: Values of settings that the user of a server leaves out; without them, `resolved_serving` supplies
+            its own.
+        kv_precisions: Precisions that the KV cache can have; left out, any.
+        backward_per_layer_factor: Overhead of a layer's backward pass divided by the overhead of its forward pass.
+        loss_bytes_per_logit: Bytes that the loss of a training step reads and writes for each logit, forward and
+            backward together, without the matrix products of the head; left out, 0.
+        elementwise: Bytes that the element-wise kernels of a training step move, divided by the bytes of the fused
+            kernels of Megatron-LM; left out, 1.
     """
 
     platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None

@@ -1,4 +1,4 @@
-"""One of pydantic's errors as a sentence for people: what was given, and what is needed, in YAML's words."""
+"""Turns an error of pydantic into a sentence for people: the given value and the allowed values, in YAML's terms."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from simsys.errors import did_you_mean
 
 Error = Mapping[str, Any]
-"""An error as `pydantic.ValidationError.errors` lists it."""
+"""One error in the list that `pydantic.ValidationError.errors` returns."""
 
 
 def joined(errors: list[Error]) -> Error:
-    """Return one literal error that allows what each of several allows."""
+    """Merge several literal errors into one that lists the allowed values of all."""
     expected = " or ".join(error["ctx"]["expected"] for error in errors)
     return {**errors[0], "ctx": {"expected": expected}}
 
 
 def any_of(errors: list[Error]) -> str:
-    """Say what a value could be when no branch of a union takes its type."""
+    """List the types that a value may have, if no branch of a union accepts its type."""
     fixed = ("literal_error", "enum")
     literals = [error for error in errors if error["type"] in fixed]
     others = list(dict.fromkeys(sentence(error) for error in errors if error["type"] not in fixed))
@@ -37,7 +37,7 @@ def quoted(expected: str) -> list[str]:
 
 
 def not_one_of(value: object, allowed: Iterable[str]) -> str:
-    """Say that a value is not allowed, with what is, and the nearest."""
+    """The message for a value that is not allowed, with the allowed values and the nearest one."""
     values = list(dict.fromkeys(allowed))
     near = did_you_mean(value, values)
     suggestion = near if near.startswith(", did") else ""
@@ -45,7 +45,7 @@ def not_one_of(value: object, allowed: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value briefly, in YAML's words."""
+    """A short text for a value, in YAML's terms."""
     if value is None or isinstance(value, bool):
         return {None: "an empty value", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
@@ -78,7 +78,7 @@ _COMPARED = {
 
 
 def sentence(error: Error) -> str:
-    """Write one of pydantic's errors as a sentence that says what was given and what is needed."""
+    """Write an error of pydantic as a sentence with the given value and the required one."""
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     needed = _NEEDED.get(re.sub(r"_(type|attributes_type|parsing|from_float|parsing_size)$", "", kind))
     if needed:

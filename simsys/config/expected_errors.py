@@ -1,8 +1,8 @@
-"""The error to expect of a run: that of measured runs like it, or that there are none.
+"""The expected error of a run: the error on similar measured runs, or a note that there are none.
 
 `simsys calibrate` writes, of rows that its fits had not seen, the errors by GPU (`FILENAME`), and by engine, regime
-and load (`BY_REGIME`); the latter is also written by ``simsys validate --expected-errors``. The first lines of the
-files say which rows they are of. A regime is a name of `simsys.build.regimes`.
+and load (`BY_REGIME`); the latter is also written by ``simsys validate --expected-errors``. The first lines of each
+file name its rows. A regime is a name of `simsys.build.regimes`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ NAMES = {
     "output_tokens_per_s": ("throughput", "values"),
     "e2e_s": ("the time of a static batch", "batches"),
 }
-"""By metric of a table: what it is, and what its rows were measured on."""
+"""By metric of a table: a description of the metric, and the kind of runs it was measured on."""
 AT_ONCE, LOOPS = ("output_tokens_per_s", "e2e_s"), ("ttft_ms", "tpot_ms")
-"""Metrics that a run names whose requests all arrive at once, and that others name."""
+"""Metrics reported for runs in which all requests arrive at once, and for all other serving runs."""
 LIGHTLY_LOADED, LOADED, QUEUEING = "lightly loaded", "loaded", "queueing"
 LIGHT_SHARE, QUEUE_SHARE = 0.1, 0.8
 """Limits between them, of the mean time in the queue over the mean TTFT. On measured closed loops, errors of TTFT grow
@@ -37,13 +37,13 @@ WORSE = 1.25
 
 @dataclass(frozen=True)
 class Subject:
-    """A run whose error is asked for.
+    """A run for which the expected error is wanted.
 
     Args:
         kind: ``training`` or ``serving``.
         gpu: Name of the GPU's profile.
         engine: Name of the engine's profile.
-        regimes: Those that it is in (`simsys.build.regimes`).
+        regimes: The regimes of the run (`simsys.build.regimes`).
         at_once: Whether all requests arrive at once.
     """
 
@@ -55,15 +55,15 @@ class Subject:
 
     @property
     def metrics(self) -> Sequence[str]:
-        """What errors of are named."""
+        """The metrics for which errors are reported."""
         return ("iteration_s",) if self.kind == "training" else AT_ONCE if self.at_once else LOOPS
 
 
 def load_of(metrics: Mapping[str, Any]) -> str | None:
-    """How loaded a serving run is, by what part of their TTFT requests wait to be scheduled; None if there is none.
+    """The load class of a serving run, by the share of the TTFT that requests wait in the queue; None without a TTFT.
 
     Args:
-        metrics: The run's.
+        metrics: The metrics of the run.
     """
     queue_ms, ttft_ms = metrics.get("mean_queue_ms"), metrics.get("mean_ttft_ms")
     if queue_ms is None or not ttft_ms:
@@ -73,7 +73,7 @@ def load_of(metrics: Mapping[str, Any]) -> str | None:
 
 
 def expected_errors(subject: Subject, metrics: Mapping[str, Any]) -> list[str]:
-    """What to expect of a run, a line for each metric; or what there are no measurements of.
+    """The expected errors of a run, one line for each metric, or a note on the missing measurements.
 
     Args:
         subject: The run.
@@ -101,7 +101,7 @@ def _of_metric(
     loads: Mapping[str, Any],
     metrics: Mapping[str, Any],
 ) -> Iterator[str]:
-    """The error of a metric on its GPU, and with the facet of the run that is predicted worse, if one is."""
+    """The error of a metric on the GPU of the run, and in its worst-predicted regime, if there is one."""
     name, what = NAMES[metric]
     found, where = own.get(metric), gpu
     if metric == "ttft_ms":
@@ -125,7 +125,7 @@ def _of_metric(
 
 
 def _of_load(metric: str, gpu: str, loads: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """The error on a GPU, or else on all, and where it is of."""
+    """The error on a GPU, or else on all GPUs, with the name of its source."""
     for name, where in ((gpu, gpu), (ALL, "all GPUs")):
         if _told(loads.get(name, {}), metric):
             return loads[name][metric], where
@@ -138,7 +138,7 @@ def _told(known: Mapping[str, Any], metric: str) -> bool:
 
 
 def _lacking(facet: str, found: Mapping[str, Any]) -> str:
-    """That there are no measurements of it, or too few for an error."""
+    """A note that there are no measurements, or too few for an error."""
     rows = found.get("rows", 0)
     return f"only {rows} measurements of {facet}" if rows else f"no measurements of {facet}"
 
@@ -151,7 +151,7 @@ def _errors(found: Mapping[str, Any], what: str, where: str) -> str:
 
 
 def _known(filename: str) -> Mapping[str, Any]:
-    """What the first folder says that has such a file."""
+    """The content of this file in the first folder that has it."""
     for folder in data_folders("hardware_profiles"):
         path = folder / "fits" / filename
         if path.is_file():

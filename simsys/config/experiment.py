@@ -1,4 +1,4 @@
-"""The experiment file: one scenario as the user describes it, in units and names of the field.
+"""The schema of an experiment file with one scenario.
 
 The keys of the first design documents (``gpu_model``, ``compute_tflops``, ``memory_gb``,
 ``network_bandwidth_gbps`` in GB/s, ``base_latency_us``, ``training.num_nodes`` …) are accepted as aliases;
@@ -41,12 +41,13 @@ class SloConfig(FrozenModel):
 
 
 class SimulationSettings(FrozenModel):
-    """How the scenario is simulated, and what is written of it.
+    """Level of detail, seed and outputs of the simulation.
 
-    `occupy_links` says whether transfers slow each other on their links at medium, as they always do at high:
+    `occupy_links` says whether transfers share the bandwidth of their links at medium, as they always do at high:
     ``auto`` (the default) where transfers can meet, ``true`` everywhere, ``false`` nowhere. With `save_detailed`, the
-    times of every request and token of a serving run are written, as ``vllm bench serve`` calls it. With `duration`, a
-    serving run ends so long after its start at the latest, and says which requests were in flight then.
+    times of every request and token of a serving run are written; the name is an option of ``vllm bench serve``. With
+    `duration`, a serving run ends after this simulated time at the latest, and reports the requests in flight at that
+    moment.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {"level_of_detail": "lod", "detail": "lod"}
@@ -71,7 +72,7 @@ class SimulationSettings(FrozenModel):
 Placement = Literal["packed", "spread", "random"]
 SERVING_SECTIONS = ("serving", "workload", "slo")
 JOB_SECTIONS = ("model", "parallelism", "training", *SERVING_SECTIONS)
-"""What a job may give instead of its scenario."""
+"""Sections that a job may have instead of the sections of the scenario."""
 
 
 def _in_time(arrival_s: float) -> float:
@@ -81,11 +82,11 @@ def _in_time(arrival_s: float) -> float:
 
 
 class JobConfig(FrozenModel):
-    """One of several jobs. It is the scenario's training or serving, but for the sections that it gives itself.
+    """One of several jobs. It uses the sections of the scenario, except those that it has itself.
 
-    `gpus` is how many it takes; left out, the product of its degrees, or all of the cluster if these do not say.
-    `walltime` is how long its user expects it to take, which only the ``backfill`` queue heeds; left out, how long it
-    takes when alone. `placement` replaces that of the cluster.
+    `gpus` is its number of GPUs; left out, the product of its degrees, or the whole cluster if no degrees are given.
+    `walltime` is the expected duration, which only the ``backfill`` queue uses; left out, the duration of the job
+    alone on the cluster. `placement` replaces the placement of ``scheduling``.
     """
 
     name: Name = Field(description="Name of the job")
@@ -103,32 +104,34 @@ class JobConfig(FrozenModel):
         description="Expected duration, used by the backfill queue; by default the duration of the job alone",
     )
     placement: Placement | None = Field(
-        default=None, description="Placement of this job in place of that of the cluster"
+        default=None, description="Placement of this job; replaces the placement of the cluster"
     )
-    model: ModelConfig | None = Field(default=None, description="Model of this job in place of that of the scenario")
+    model: ModelConfig | None = Field(
+        default=None, description="Model of this job; replaces the model of the scenario"
+    )
     parallelism: ParallelismConfig | None = Field(
-        default=None, description="Parallelism of this job in place of that of the scenario"
+        default=None, description="Parallelism of this job; replaces the parallelism of the scenario"
     )
     training: TrainingConfig | None = Field(
-        default=None, description="Training of this job in place of that of the scenario"
+        default=None, description="Training of this job; replaces the training of the scenario"
     )
     serving: ServingConfig | None = Field(
-        default=None, description="Serving of this job in place of that of the scenario"
+        default=None, description="Serving of this job; replaces the serving of the scenario"
     )
     workload: WorkloadConfig | None = Field(
-        default=None, description="Workload of this job in place of that of the scenario"
+        default=None, description="Workload of this job; replaces the workload of the scenario"
     )
     slo: SloConfig | None = Field(
-        default=None, description="Latency targets of this job in place of those of the scenario"
+        default=None, description="Latency targets of this job; replace the targets of the scenario"
     )
 
 
 class SchedulingConfig(FrozenModel):
-    """The batch system: who is next in the `queue`, and which GPUs a job gets.
+    """The batch system: order of the jobs in the `queue`, and `placement` of a job on GPUs.
 
-    ``fifo`` keeps the order of arrival; ``backfill`` lets short jobs overtake that delay no other;
-    ``priority`` serves the highest priority first. ``packed`` takes as few nodes as possible, ``spread`` as many,
-    ``random`` any GPUs.
+    ``fifo`` keeps the order of arrival; ``backfill`` lets a short job overtake if it delays no other job; ``priority``
+    serves the highest priority first. ``packed`` uses the fewest nodes, ``spread`` the most, ``random`` a random
+    choice of GPUs.
     """
 
     queue: Literal["fifo", "backfill", "priority"] = Field(
@@ -136,14 +139,15 @@ class SchedulingConfig(FrozenModel):
         description="Order of jobs: fifo, backfill (short jobs overtake if they delay none), or priority",
     )
     placement: Placement = Field(
-        default="packed", description="GPUs of a job: on as few nodes as possible, on as many, or at random"
+        default="packed", description="GPUs of a job: on the fewest nodes (packed), on the most (spread), or at random"
     )
 
 
 class SimulationConfig(FrozenModel):
-    """One scenario. Give ``training``, or ``serving`` with a ``workload``.
+    """One scenario.
 
-    With `jobs`, several of these share the cluster; ``scheduling`` says how.
+    Give ``training``, or ``serving`` with a ``workload``. With `jobs`, several of them share the cluster, as
+    ``scheduling`` defines.
     """
 
     name: Name = Field(default="experiment", description="Name of the scenario, and of the folder of its results")
@@ -211,7 +215,7 @@ class SimulationConfig(FrozenModel):
         return self
 
     def _incomplete(self) -> str:
-        """What the sections of a training or a serving lack, or have too many of; empty if they are as they should."""
+        """Why the sections fit neither a training nor a serving scenario; empty if they do."""
         if (self.training is None) == (self.serving is None):
             common = "; of several jobs, it is that of jobs without a section of their own" if self.jobs else ""
             return f"a scenario has either training or serving{common}"
@@ -233,7 +237,7 @@ class SimulationConfig(FrozenModel):
 
     @property
     def folder(self) -> Path:
-        """The folder that relative paths in the scenario start from: that of the experiment file."""
+        """The folder of the experiment file, from which relative paths in the scenario start."""
         return self._folder
 
     @property
@@ -243,7 +247,7 @@ class SimulationConfig(FrozenModel):
 
     @property
     def kind(self) -> Literal["training", "serving", "jobs"]:
-        """What is simulated."""
+        """The kind of the scenario: ``training``, ``serving`` or ``jobs``."""
         if self.jobs is not None:
             return "jobs"
         return "training" if self.training is not None else "serving"
@@ -257,19 +261,19 @@ class SimulationConfig(FrozenModel):
         return workload.model_copy(update={"duration": min(run_s, workload.duration or run_s)})
 
     def job(self, job: JobConfig) -> Self:
-        """The scenario of one of the jobs, as if it had the cluster for itself.
+        """The scenario of one of the jobs, alone on the cluster.
 
-        A job that trains does not serve, and the other way round.
+        A training job loses the serving sections of the scenario, and a serving job its training section.
         """
         own = {name: getattr(job, name) for name in JOB_SECTIONS if getattr(job, name) is not None}
         other = SERVING_SECTIONS if job.training is not None else ("training",) if job.serving is not None else ()
-        seed = zlib.crc32(f"{self.simulation.seed} {job.name}".encode())  # so that jobs do not draw the same
+        seed = zlib.crc32(f"{self.simulation.seed} {job.name}".encode())  # so that the random streams of jobs differ
         alone = {"jobs": None, "scheduling": None, "simulation": self.simulation.model_copy(update={"seed": seed})}
         changes = {**dict.fromkeys(other), **own, "name": job.name, **alone}
         return self.model_copy(update=changes)
 
     def located_in(self, folder: Path) -> Self:
-        """This scenario, with relative paths starting from `folder`."""
+        """A copy of this scenario with relative paths that start from `folder`."""
         self._folder = folder
         return self
 

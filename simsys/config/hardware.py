@@ -1,11 +1,12 @@
-"""Hardware profiles by name or written inline, what they extend, and what was fitted to measurements.
+"""Loads hardware profiles, by name or inline, with the profiles they extend and their fitted values.
 
 Profiles of a user lie in ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/``, below ``hardware_profiles/`` beside the
 experiment, beside the experiment itself, or below ``hardware_profiles/`` in a folder that ``$SIMSYS_PATH`` names. The
 first that is found counts, before the shipped ones.
 
-A profile holds what is known of a thing, and defaults for what has to be measured. Fitted values replace these: they
-lie in ``fits/gpus/`` and so on, in files that `simsys calibrate` writes, beside the profile or in a folder before it.
+A profile holds published figures, and defaults for figures that have to be measured. Fitted values replace the
+defaults. `simsys calibrate` writes them to files in ``fits/gpus/`` and so on, beside the profile or in a folder that
+is searched before it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def load_gpu(given: Given, paths: Iterable[str | Path] = ()) -> GpuProfile:
     """Load a GPU profile.
 
     Args:
-        given: Its name, whatever the case, or its content; content may extend a profile by name.
+        given: Its name, in upper or lower case, or its content, which may extend a profile by name.
         paths: Folders to look in first.
 
     Raises:
@@ -94,7 +95,7 @@ def load_engine(given: Given, paths: Iterable[str | Path] = ()) -> EngineProfile
 
 
 def profile_digest(layers: Sequence[Layer]) -> str:
-    """Twelve hexadecimal digits that change with anything that a profile's files say, parents and fits included."""
+    """Twelve hexadecimal digits that change with any content of a profile's files, including parents and fits."""
     parts = [_json(layer.data) if layer.document is None else _document_json(layer.document) for layer in layers]
     return sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -114,10 +115,10 @@ def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
 
 
 def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tuple[str, frozenset[str]]:
-    """What a profile takes over from the one that it extends; arguments and errors as `load_gpu`.
+    """The inherited fields of a profile and the profile that it extends; arguments and errors as `load_gpu`.
 
     Returns:
-        The name of the profile that it extends, empty if there is none, and the fields of which something was taken.
+        The name of the profile that it extends, empty if there is none, and the fields with inherited values.
     """
     layers = _layers(kind, given, paths)
     written = tuple((layer.document, layer.fit) for layer in layers)
@@ -130,7 +131,7 @@ def profile_files(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) ->
 
 
 def _load(kind: Kind, model_class: type[P], given: Given, paths: Iterable[str | Path]) -> P:
-    """Collect a profile's layers and validate the whole, files that have been validated before only once."""
+    """Collect a profile's layers and validate them together; unchanged files are validated only once."""
     layers = _layers(kind, given, paths)
     written = tuple((layer.document, layer.fit) for layer in layers)
     if any(document is None for document, _ in written):
@@ -142,7 +143,7 @@ def _load(kind: Kind, model_class: type[P], given: Given, paths: Iterable[str | 
 
 
 def _check_complete(kind: Kind, whole: Layers, model_class: type[Profile]) -> None:
-    """Refuse settings that are neither a whole profile nor change one, with one message for all keys."""
+    """Refuse settings that are neither a complete profile nor changes of one, with one message for all keys."""
     missing = missing_settings(whole.data, model_class)
     if len(missing) > 1:
         message = f"a {kind} profile without 'extends' lacks {', '.join(missing)}"
@@ -150,7 +151,7 @@ def _check_complete(kind: Kind, whole: Layers, model_class: type[Profile]) -> No
 
 
 def missing_settings(data: Mapping[str, Any], model_class: type[Profile]) -> list[str]:
-    """The settings that every profile of a kind has and `data` has not, apart from its name and sources."""
+    """The required settings of a kind of profile that `data` lacks, apart from the name and the sources."""
     needed = (name for name, field in model_class.model_fields.items() if field.is_required())
     return [name for name in needed if name not in (*data, "name", "sources")]
 

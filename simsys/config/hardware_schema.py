@@ -1,7 +1,7 @@
 """The schema of hardware profiles: GPUs, nodes, network fabrics, and the software engines that run on them.
 
-A profile is one YAML file in ``hardware_profiles/``. Quantities carry units, and ``sources`` says of every number
-where it comes from: its keys are fields (``memory``, ``link.latency``) and speak for all that is below them.
+A profile is one YAML file in ``hardware_profiles/``. Quantities have units. ``sources`` gives the source of every
+number: its keys are fields (``memory``, ``link.latency``), and a key also covers the fields below it.
 `simsys.config.hardware` finds and reads the files.
 """
 
@@ -30,18 +30,18 @@ from simsys.units import (
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 UNSOURCED = frozenset({"name", "vendor", "sources", "fits", "price"})
-"""Fields that `sources` does not speak for; a price has its own."""
+"""Fields that need no entry in `sources`; a price has its own source."""
 
 
 class Fit(FrozenModel):
-    """How a number was fitted to measurements.
+    """Describes how a number was fitted to measurements.
 
     Args:
         fitted_on: The measurements, such as ``aiconfigurator GEMM tables, 252 rows``.
-        error: Mean absolute relative error on measurements that the fit has not seen.
-        error_of_fit: The same on those that it has seen.
-        command: What fitted it.
-        as_of: When.
+        error: Mean absolute relative error on measurements that were not used in the fit.
+        error_of_fit: Mean absolute relative error on the measurements of the fit.
+        command: The command that fitted it.
+        as_of: Date of the fit.
     """
 
     fitted_on: str
@@ -62,7 +62,7 @@ def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _plain_value(key: str) -> Callable[[Any], Any]:
-    """A validator that takes a plain value for a mapping with this key alone."""
+    """A validator that reads a plain value as a mapping with this one key."""
 
     def expand(given: Any) -> Any:
         return {key: given} if isinstance(given, str | int | float) and not isinstance(given, bool) else given
@@ -76,12 +76,12 @@ def speaks_for(key: str, path: str) -> bool:
 
 
 class Profile(FrozenModel):
-    """What all profiles have in common.
+    """Fields that all profiles have.
 
     Args:
         name: The file's name without ``.yaml``.
-        sources: Where the numbers come from, by field.
-        fits: For fields that were fitted: on what, and how well.
+        sources: Sources of the numbers, by field.
+        fits: For fitted fields: the measurements and the errors of the fit.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -122,13 +122,13 @@ class Link(FrozenModel):
 
 
 class GpuLink(Link):
-    """All links of one GPU to the others of its node together, nominal."""
+    """All links of one GPU to the other GPUs of its node together, nominal."""
 
     kind: Literal["nvlink", "pcie", "infinity_fabric"]
 
 
 class Price(FrozenModel):
-    """What one GPU (or node) costs to rent, and when and where that was asked; a plain price is the user's own."""
+    """Rent of one GPU or node, with date and source of the price; a plain number is the user's own price."""
 
     usd_per_hour: UsdPerHour
     as_of: date | None = None
@@ -138,12 +138,12 @@ class Price(FrozenModel):
 
 
 class Host(FrozenModel):
-    """The processors and the memory beside GPUs.
+    """The processors and the memory of the host.
 
     Args:
-        memory_bandwidth: Peak bandwidth of that memory.
-        optimizer_efficiency: Share of it that an optimizer on the processors reaches.
-        core_speed: How fast one core launches kernels and schedules requests, over one of a DGX A100; left out, 1.
+        memory_bandwidth: Peak bandwidth of the host memory.
+        optimizer_efficiency: Share of this bandwidth that an optimizer on the processors reaches.
+        core_speed: Speed of one core at launching kernels and scheduling requests, over a DGX A100; left out, 1.
     """
 
     memory_bandwidth: BytesPerSecond
@@ -159,24 +159,24 @@ class GpuProfile(Profile):
     """One GPU model.
 
     Args:
-        vendor: Who makes it.
-        platform: Its software platform, such as ``CUDA``; left out, that of the vendor (`PLATFORM_OF`).
-        compute_capability: What NVIDIA calls the features of a generation, such as 9.0.
-        nccl: Generation whose constants NCCL's tuning model has for it; left out, transfers cost what the links say.
+        vendor: The manufacturer.
+        platform: Its software platform, such as ``CUDA``; left out, the platform of the vendor (`PLATFORM_OF`).
+        compute_capability: NVIDIA's number for the features of a generation, such as 9.0.
+        nccl: GPU generation in NCCL's tuning model; left out, only link times count.
         peak: Peak rate by dtype, for the dtypes it has.
         memory: Device memory that the driver shows; GiB where the vendor's "GB" are GiB.
-        memory_reserved: What of it the driver keeps, so that no program can have it.
-        memory_bandwidth: Peak bandwidth of that memory.
-        link: To the other GPUs of a node.
-        pcie: To the host.
-        host: One GPU's share of a host, where no node profile says more.
+        memory_reserved: Part of the memory that the driver keeps and programs cannot use.
+        memory_bandwidth: Peak bandwidth of the device memory.
+        link: Links to the other GPUs of a node.
+        pcie: Link to the host.
+        host: One GPU's share of a host, for use without a node profile.
         tdp: Thermal design power.
-        price: Of one GPU.
+        price: Rent of one GPU.
         efficiency: Shares of the peaks that kernels reach.
-        kernel_floor: What a kernel takes beside computing and moving data, by kind: launch, first loads, tail. One
-            time, or one by dtype or ``default``.
-        kernel_gap: What a serving step loses between kernels, over what an engine's `per_layer` says, which is of an
-            A100; left out, as much.
+        kernel_floor: Fixed time of a kernel by kind, in addition to computing and moving data: launch, first loads,
+            tail. One time, or a time for each dtype or ``default``.
+        kernel_gap: Time that a serving step loses between kernels, divided by `per_layer` of the engine (an A100);
+            left out, 1.
     """
 
     vendor: str
@@ -198,12 +198,12 @@ class GpuProfile(Profile):
 
     @property
     def software_platform(self) -> str | None:
-        """Its software platform, given or that of its vendor; None if neither is known."""
+        """Its software platform: the given one, or the platform of its vendor; None if neither is known."""
         return self.platform or PLATFORM_OF.get(self.vendor.lower())
 
 
 class Interconnect(Link):
-    """What joins the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop.
+    """The interconnect of the GPUs of a node: bandwidth per GPU after protocol overhead, latency per hop.
 
     Args:
         kind: One switch (``nvswitch``, ``pcie_switch``), links of each pair (``nvlink_mesh``), the wiring of a DGX-1V
@@ -212,8 +212,9 @@ class Interconnect(Link):
         gpus_per_switch: Of a ``pcie_tree``, GPUs below each switch; the node's NICs are spread over the switches.
         uplink: Of a ``pcie_tree``, each switch to its host bridge; by default as the GPUs' links.
         sockets: Of a ``pcie_tree``, sockets of the host.
-        socket_link: Of a ``pcie_tree`` with several sockets, what joins each two.
-        in_switch_reduction: Of an ``nvswitch``, whether it can add up what the GPUs send (NVLink SHARP).
+        socket_link: Of a ``pcie_tree`` with several sockets, the link between each two sockets.
+        in_switch_reduction: Of an ``nvswitch``, whether it can reduce the data of the GPUs in the switch (NVLink
+            SHARP).
     """
 
     kind: Literal["nvswitch", "nvlink_mesh", "hybrid_cube_mesh", "pcie_switch", "pcie_tree"]
@@ -238,13 +239,13 @@ class Interconnect(Link):
 
 
 class Nics(Link):
-    """The network cards of a node, alike: bandwidth of each, latency from GPU memory to the wire."""
+    """The equal network cards of a node: bandwidth of each, latency from GPU memory to the wire."""
 
     count: Count
 
 
 class NodeProfile(Profile):
-    """One machine: its GPUs, what joins them, its network cards, and its host, which the GPUs share."""
+    """One machine: its GPUs, their interconnect, its network cards, and the host that the GPUs share."""
 
     gpu: str
     gpus_per_node: Count
@@ -255,7 +256,7 @@ class NodeProfile(Profile):
 
 
 class FabricProfile(Profile):
-    """A network between nodes: line rate of one port, latency of one switch, and how many ports it has (`radix`)."""
+    """A network between nodes: line rate of one port, latency of one switch, and ports of a switch (`radix`)."""
 
     kind: Literal["infiniband", "ethernet"]
     bandwidth: BytesPerSecond

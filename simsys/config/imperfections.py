@@ -1,4 +1,4 @@
-"""What the experiment file says of hardware that is not perfect: GPUs that differ, vary or slow down, weak links."""
+"""Settings of imperfect hardware: GPUs that differ, vary or slow down, and weak links."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Distribution = Literal["lognormal", "gamma"]
 
 
 class SomeGpus(FrozenModel):
-    """GPUs by their numbers in the cluster (`gpus`) or by those of their nodes (`nodes`), from 0."""
+    """GPUs by their numbers in the cluster (`gpus`) or by the numbers of their nodes (`nodes`), from 0."""
 
     gpus: list[NonNegativeInt] = Field(default_factory=list, description="Numbers of the GPUs in the cluster, from 0")
     nodes: list[NonNegativeInt] = Field(
-        default_factory=list, description="Numbers of nodes, all of whose GPUs are meant"
+        default_factory=list, description="Numbers of nodes; all of their GPUs are selected"
     )
 
     @model_validator(mode="after")
@@ -28,7 +28,7 @@ class SomeGpus(FrozenModel):
 
 
 class SomeTime(FrozenModel):
-    """A span of simulated time: `from` its beginning (0 by default) `until` its end (never by default)."""
+    """A span of simulated time, `from` its beginning (0 by default) `until` its end (never by default)."""
 
     from_: NonNegativeSeconds = Field(default=0.0, alias="from", description="Beginning in simulated time")
     until: Seconds | None = Field(default=None, description="End in simulated time; never by default")
@@ -42,10 +42,10 @@ class SomeTime(FrozenModel):
 
 
 class DeviceException(SomeGpus):
-    """GPUs that differ from the others from beginning to end: slower by a `speed` below 1, or of another model."""
+    """GPUs that differ from the rest during the whole run: slower by a `speed` below 1, or of another model."""
 
     speed: Annotated[float, Field(gt=0, le=100)] = Field(default=1.0, description="Speed relative to the other GPUs")
-    gpu: str | dict[str, Any] | None = Field(default=None, description="GPU profile in place of that of the cluster")
+    gpu: str | dict[str, Any] | None = Field(default=None, description="GPU profile; replaces the GPU of the cluster")
 
     @model_validator(mode="after")
     def _differs(self) -> Self:
@@ -74,10 +74,10 @@ class Slowdown(SomeGpus, SomeTime):
 
 
 class Jitter(FrozenModel):
-    """How much computation varies from rank to rank and from iteration to iteration (in serving, step to step).
+    """Random variation of computation between ranks and between iterations (in serving, steps).
 
     `compute` is the coefficient of variation: standard deviation over mean. Each rank has a random stream of its own,
-    and one factor of mean 1 for all that it computes in an iteration or step.
+    and one factor of mean 1 for all computations of an iteration or step.
     """
 
     compute: Annotated[float, Field(gt=0, le=2)] = Field(description="Coefficient of variation of computation times")
@@ -85,10 +85,10 @@ class Jitter(FrozenModel):
 
 
 class LinkSelector(FrozenModel):
-    """Links that meet all that is said: their `kind`, an end in one of `nodes`, their ends by name, their `ids`.
+    """Links that meet all given conditions: their `kind`, an end in one of `nodes`, their ends by name, their `ids`.
 
     Kinds, names (``gpu 0 of node 1``, ``leaf 2``) and numbers are those of the report's table of links. `from` and
-    `to` name one direction each; with only one of them, all links that leave from or lead to it are meant.
+    `to` name one direction each; with only one of them, all links that leave or enter this vertex are selected.
     """
 
     kind: str | None = Field(default=None, description="Kind of the links, as in the table of links")
@@ -105,10 +105,10 @@ class LinkSelector(FrozenModel):
 
 
 class Degradation(SomeTime):
-    """Links that are weak for some time: a share of their `bandwidth` is left, and latencies are multiplied.
+    """Links that are weak for some time: only a share of their `bandwidth` is left, and latencies are multiplied.
 
     Where degradations of a link overlap, their factors multiply. With ``contention: fifo`` a transfer keeps the
-    bandwidth that a link has when it begins there; with ``fair`` transfers that are under way change their rates.
+    bandwidth that a link has when it begins there; with ``fair`` the rates of transfers in flight change.
     """
 
     links: LinkSelector = Field(description="Which links are weak")

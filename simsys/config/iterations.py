@@ -1,4 +1,4 @@
-"""What the experiment file says of the iterations of training: how their batches grow, what is saved and loaded."""
+"""Settings of training iterations: batch sizes over the run, checkpoints, data loading and failures."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from simsys.units import BytesPerSecond, NonNegativeSeconds, Seconds
 
 
 class BatchScheduleEntry(FrozenModel):
-    """The batch from an iteration on (they are counted from 0); what is left out stays as it was before.
+    """The batch from an iteration on (counted from 0); settings that are left out keep their previous value.
 
-    Such a ramp is Megatron-LM's ``--rampup-batch-size`` (Brown et al. 2020, appendix B, trained with one).
+    Megatron-LM has such a ramp as ``--rampup-batch-size``; Brown et al. 2020, appendix B, trained with one.
     """
 
     from_iteration: NonNegativeInt = Field(description="First iteration of this entry, counted from 0")
@@ -44,7 +44,7 @@ class CheckpointConfig(FrozenModel):
 
 
 class DataLoadingConfig(FrozenModel):
-    """How long a rank's data loader takes for a micro-batch of ``training.batch_size_per_gpu``, all workers together.
+    """Time of a rank's data loader for a micro-batch of ``training.batch_size_per_gpu``, with all workers together.
 
     With `prefetch` it loads the batches of the next iteration while the current one computes.
     """
@@ -54,11 +54,11 @@ class DataLoadingConfig(FrozenModel):
 
 
 class FailuresConfig(FrozenModel):
-    """How often hardware fails, and what that costs; looks at `duration` of wall-clock time.
+    """How often hardware fails, and the time lost by a failure, during `duration` of wall-clock time.
 
-    `gpu_mtbf`, `node_mtbf` and `link_mtbf` are the mean times between failures of one GPU, node or network card; what
-    is left out does not fail. A failure is noticed after `detection`, and training continues after `restart` and
-    loading the last checkpoint.
+    `gpu_mtbf`, `node_mtbf` and `link_mtbf` are the mean times between failures of one GPU, node or network card; a
+    component without a value does not fail. A failure is noticed after `detection`, and training continues after
+    `restart` and loading the last checkpoint.
     """
 
     duration: Seconds = Field(description='Wall-clock time that is simulated, such as "30 d"')
@@ -76,7 +76,7 @@ class FailuresConfig(FrozenModel):
 
 
 def check_batch_schedule(entries: Sequence[BatchScheduleEntry], num_iterations: int) -> None:
-    """Raise if an entry does not come after the one before, or never comes at all."""
+    """Raise if an entry does not begin after the previous one, or begins after the last iteration."""
     after = -1
     for index, entry in enumerate(entries):
         start, place = entry.from_iteration, ("batch_schedule", index, "from_iteration")

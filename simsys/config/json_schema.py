@@ -1,7 +1,7 @@
-"""The JSON schema of experiment files, for editors and other programs that check them as they are written.
+"""The JSON schema of experiment files, for editors and other programs that check files.
 
-It is made from `SimulationConfig`. What pydantic cannot know is added: the aliases of the first design, a bare
-number as a fixed length, and the form with defaults, whose parts are complete only together.
+It is made from `SimulationConfig`. It adds three things that pydantic does not know: the aliases of the first design,
+a bare number as a fixed length, and files with defaults, in which defaults and scenario are complete only together.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ALIASES: dict[str, dict[str, Schema]] = {
 
 
 def _needs(*keys: str, without: tuple[str, ...] = ()) -> Schema:
-    """The keys must be there and not be empty (null), and those in `without` must be empty if they are there."""
+    """Schema that requires `keys` with values other than null, and refuses values of the keys in `without`."""
     needed = {key: {"not": {"type": "null"}} for key in keys}
     return {"required": list(keys), "properties": {**needed, **{key: {"type": "null"} for key in without}}}
 
@@ -106,7 +106,7 @@ def _file(scenario: Schema) -> Schema:
 
 
 def _tidy(definition: Schema) -> None:
-    """Drop what only repeats a name, and require the ``kind`` by which the parts of a union are distinguished."""
+    """Drop titles that only repeat a name, and require the ``kind`` that distinguishes the parts of a union."""
     definition.pop("title", None)
     for key, value in definition.get("properties", {}).items():
         value.pop("title", None)
@@ -117,13 +117,13 @@ def _tidy(definition: Schema) -> None:
 
 
 def _accept_bare(definition: Schema, key: str, bare: Schema) -> None:
-    """Let a plain value stand for a distribution without chance."""
+    """Allow a plain value in place of a constant distribution."""
     union = definition["properties"][key]
     definition["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
 
 
 def _let_a_trace_suffice(workload: Schema) -> None:
-    """Require arrivals and lengths only where there is no trace, and let a path stand for one."""
+    """Require arrivals and lengths only without a trace, and allow a path in place of a trace."""
     workload["anyOf"] = [{"required": workload.pop("required")}, _needs("trace")]
     workload["properties"]["trace"]["anyOf"].insert(0, {"type": "string", "minLength": 1, "description": "Its path"})
 

@@ -1,4 +1,4 @@
-"""The schema of what kernels of a GPU reach: shares of its peaks, and a fixed time, by kind and dtype."""
+"""The schema of the efficiency of a GPU's kernels: shares of the peaks, and a fixed time, by kind and dtype."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from simsys.units import Fraction, NonNegativeSeconds
 
 DType: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4", "fp4"]
 KernelDType: TypeAlias = DType | Literal["fp8_block", "weight_only", "default"]
-"""Of kernels: fp8 with a scale for each block has its own, and so have weights that are computed with in 16 bit."""
+"""Dtypes of kernels. Fp8 with a scale for each block has its own entries, as have weights that are computed in 16
+bit."""
 KernelKind: TypeAlias = Literal["gemm", "conv", "attention", "decode_attention", "memory"]
 
 
@@ -49,9 +50,9 @@ Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dt
 
 
 class Efficiency(FrozenModel):
-    """Curves by kind of kernel, each by dtype or ``default``; between points linear in the logarithm of rows.
+    """Curves by kind of kernel, each by dtype or ``default``, interpolated linearly in the logarithm of the rows.
 
-    Those of `grouped_gemm`, the products of experts with the rows of each, are as those of `gemm` where left out.
+    `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`.
     """
 
     gemm: Curves

@@ -1,4 +1,4 @@
-"""How long prompts and outputs are, and how long users think, as the experiment file says it.
+"""Settings of the experiment file for lengths of prompts and outputs, and for think times of users.
 
 A bare number of tokens is a fixed length.
 """
@@ -18,7 +18,7 @@ Tokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)]
 
 
 class FixedLength(Part):
-    """The same number of tokens for every request."""
+    """A fixed number of tokens for every request."""
 
     kind: Literal["fixed"] = "fixed"
     tokens: Tokens = Field(description="Tokens")
@@ -109,7 +109,7 @@ class EmpiricalLength(Part):
         if (self.file is None) != (self.column is None):
             raise invalid("file and column belong together, such as file: lengths.csv, column: prompt_tokens")
         if self.weights is not None and len(self.weights) != len(self.values or ()):
-            raise invalid(f"as many weights as values are needed, {len(self.values or ())}, not {len(self.weights)}")
+            raise invalid(f"one weight for each value is needed, {len(self.values or ())}, not {len(self.weights)}")
         return self
 
 
@@ -139,14 +139,14 @@ Length = Annotated[
 
 
 class FixedTime(Part):
-    """Always the same `time`."""
+    """A fixed `time`."""
 
     kind: Literal["fixed"] = "fixed"
     time: NonNegativeSeconds = Field(description="The time")
 
 
 class ExponentialTime(Part):
-    """Exponentially distributed times."""
+    """Exponentially distributed times with this mean."""
 
     kind: Literal["exponential"] = "exponential"
     mean: Seconds = Field(description="Mean time")

@@ -17,7 +17,7 @@ from simsys.config.validation import Locate, problem_at, validate, validate_all
 from simsys.errors import ConfigError, Problem, UnknownNameError, UsageError
 
 PROFILES = (("hardware", "gpu"), ("hardware", "gpu_model"), ("hardware", "profile"), ("hardware", "fabric"))
-"""Settings that name a profile or hold one, which may extend a profile by name."""
+"""Settings that name a profile or contain one; a contained profile may extend another by name."""
 
 __all__ = [
     "Document",
@@ -45,7 +45,7 @@ class ScenarioSource:
     Args:
         name: The scenario's name, unique in the file.
         data: Its settings, with the file's defaults merged in.
-        locate: Finds where a setting was written: in the scenario, in the defaults, or on the command line.
+        locate: Finds the place of a setting: in the scenario, in the defaults, or on the command line.
     """
 
     name: str
@@ -57,7 +57,7 @@ def scenario_sources(document: Document) -> list[ScenarioSource]:
     """Return the scenarios of a file, in order.
 
     Raises:
-        ConfigError: Scenarios without a name or with the same one, or a root that mixes both forms.
+        ConfigError: Scenarios without a name or with equal names, or a root that mixes both forms.
     """
     if "scenarios" not in document.data and "defaults" not in document.data:
         return [_single(document)]
@@ -93,7 +93,10 @@ def _root_problems(document: Document) -> list[Problem]:
     data = document.data
     problems = [
         problem_at(
-            document, (key,), f"{key!r} stands beside 'scenarios'; put it into 'defaults' or a scenario", key=True
+            document,
+            (key,),
+            f"{key!r} is not allowed next to 'scenarios'; put it into 'defaults' or a scenario",
+            key=True,
         )
         for key in data
         if key not in ("defaults", "scenarios")
@@ -101,13 +104,13 @@ def _root_problems(document: Document) -> list[Problem]:
     if not isinstance(data.get("defaults"), dict | None):
         problems.append(problem_at(document, ("defaults",), "the defaults are a mapping ('key: value' lines)"))
     if not isinstance(data.get("scenarios"), list) or not data["scenarios"]:
-        message = "a list of at least one scenario ('- name: ...') is needed beside 'defaults'"
+        message = "a list of at least one scenario ('- name: ...') is needed with 'defaults'"
         problems.append(problem_at(document, ("scenarios",), message, key=True))
     return problems
 
 
 def _invalid(document: Document, index: int, scenario: object, first: Mapping[str, int]) -> Problem | None:
-    """Say what is wrong with a scenario's form or name; `first` holds the names before it."""
+    """Report problems of a scenario's form or name; `first` maps the names of earlier scenarios to their places."""
     here: KeyPath = ("scenarios", index)
     if not isinstance(scenario, dict):
         return problem_at(document, here, "a scenario is a mapping ('key: value' lines)")
@@ -125,7 +128,7 @@ def _invalid(document: Document, index: int, scenario: object, first: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class _LocateInFile:
-    """Looks for a setting in the scenario itself, then in the file's defaults, then for what surrounds it."""
+    """Finds a setting in the scenario, else in the file's defaults, else the nearest mapping or list around it."""
 
     document: Document
     scenario: KeyPath
@@ -139,7 +142,7 @@ class _LocateInFile:
 
 @dataclass(frozen=True, slots=True)
 class _LocateOverride:
-    """Names the assignment for a path at or below an overridden one, and the file for all others."""
+    """Names the assignment for a path at or below an overridden one, and the file for all other paths."""
 
     assignments: Sequence[tuple[KeyPath, str]]
     file: Locate
@@ -153,10 +156,10 @@ class _LocateOverride:
 
 
 def deep_merge(defaults: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults with a scenario's settings over them.
+    """Return the defaults with a scenario's settings merged over them.
 
     Mappings are merged key by key; everything else, lists included, is replaced. A mapping whose ``kind`` differs
-    from the default's replaces it whole, because the keys of one kind mean nothing to another.
+    from the default's replaces it completely, because kinds have different keys.
 
     Example:
         >>> deep_merge({"hardware": {"profile": "dgx-h100", "num_nodes": 1}}, {"hardware": {"num_nodes": 4}})
@@ -173,7 +176,7 @@ def deep_merge(defaults: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict
 
 
 def _copied(data: Any) -> Any:
-    """Settings of one's own; `copy.deepcopy` takes several times as long, and a fit merges thousands of profiles."""
+    """A copy of settings. `copy.deepcopy` is several times slower, and a fit merges thousands of profiles."""
     if isinstance(data, dict):
         return {key: _copied(value) for key, value in data.items()}
     return [_copied(value) for value in data] if isinstance(data, list) else data
@@ -212,7 +215,7 @@ def apply_overrides(data: Mapping[str, Any], assignments: Sequence[str]) -> dict
 
 
 def _use_one_name(hardware: object, path: tuple[str, ...]) -> None:
-    """A GPU under its older name takes settings below `hardware.gpu` too."""
+    """Let settings below `hardware.gpu` also apply to a GPU under its older name ``gpu_model``."""
     if path[:2] == ("hardware", "gpu") and isinstance(hardware, dict) and "gpu" not in hardware:
         hardware |= {"gpu": hardware.pop("gpu_model")} if "gpu_model" in hardware else {}
 

@@ -12,8 +12,8 @@ from simsys.config.base import FrozenModel, invalid
 class ModelConfig(FrozenModel):
     """The model: a name of the model DB, a Hugging Face ``config.json``, an architecture, or layers.
 
-    Exactly one of ``name``, ``huggingface``, ``layers`` and ``model_type`` with its sizes. A Hugging Face model of a
-    type that is not known can be read as one that is: `assume` names that type, such as ``llama``.
+    Exactly one of ``name``, ``huggingface``, ``layers`` and ``model_type`` with its sizes. A Hugging Face model of an
+    unknown type can be read as a known type: `assume` names it, such as ``llama``.
     """
 
     name: str | None = Field(default=None, description="Model of the model DB (simsys list models)")
@@ -28,7 +28,7 @@ class ModelConfig(FrozenModel):
     hidden_size: PositiveInt | None = Field(default=None, description="Size of the hidden states")
     num_attention_heads: PositiveInt | None = Field(default=None, description="Attention heads")
     num_key_value_heads: PositiveInt | None = Field(
-        default=None, description="Heads of keys and values; by default as many as attention heads"
+        default=None, description="Heads of keys and values; by default the number of attention heads"
     )
     intermediate_size: PositiveInt | None = Field(default=None, description="Inner size of the feed-forward layers")
     vocab_size: PositiveInt | None = Field(default=None, description="Size of the vocabulary")

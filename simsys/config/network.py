@@ -28,7 +28,7 @@ TopologyType = Literal[
 ]
 
 Ports = Annotated[int, Field(strict=True, ge=1, le=1024)]
-"""Of a switch, or switches that each of them is joined with; far more than there are."""
+"""Upper bound of the ports of a switch and of other numbers of a topology; far above real hardware."""
 
 _CLOS = ("fat_tree", "rail_optimized")
 SETTINGS_OF: dict[str, tuple[str, ...]] = {
@@ -43,15 +43,15 @@ SETTINGS_OF: dict[str, tuple[str, ...]] = {
     "edges": ("custom",),
     "edges_file": ("custom",),
 }
-"""Settings that only some topologies have."""
+"""Settings that only some topologies use."""
 
 
 class RoutingConfig(FrozenModel):
     """How transfers use several shortest paths; a name alone, such as ``ecmp``, stands for its `kind`.
 
     ``adaptive`` and ``per_packet`` use all of them, the former in proportion to what they can carry. ``ecmp`` hashes
-    `qps` queue pairs of every transfer onto paths, and another `seed` hashes them otherwise. ``shortest`` uses the
-    first path; in a torus that is dimension order.
+    `qps` queue pairs of every transfer onto paths, and the hash depends on `seed`. ``shortest`` uses the first path,
+    which in a torus is dimension-order routing.
     """
 
     kind: Literal["adaptive", "per_packet", "ecmp", "shortest"] = Field(
@@ -78,25 +78,26 @@ class RoutingConfig(FrozenModel):
 
 
 class NetworkConfig(FrozenModel):
-    """How the nodes (or, in nodes of one GPU, the GPUs) are joined, and how transfers share links.
+    """Topology of the network between nodes (or between GPUs, if nodes have one GPU), and sharing of links.
 
     Alias: ``base_latency_us``.
 
     `routing` says how transfers use several shortest paths: by default ``adaptive`` in fat_tree, rail_optimized,
     dragonfly and custom, and ``shortest`` in the others.
 
-    Of a torus, `dims` are its sides, in nodes. Of a fat tree and of rails, `leaf_size` are the nodes below a leaf
-    switch, `oversubscription` is the bandwidth of a leaf's downlinks over that of its uplinks, and `radix` are the
-    ports of a switch; with `pxn`, traffic for another rail first goes to the GPU of its own node that is on that rail
-    (as in NCCL), without it over a spine. A dragonfly has `nodes_per_router`, `routers_per_group` and
-    `global_links_per_router`. A custom graph has `edges`, or an `edges_file` beside the experiment: between GPUs
-    (``gpu0`` …; insides of nodes and NICs are then drawn too) or between nodes (``node0`` …).
+    In a torus, `dims` are the sides in nodes. In fat_tree and rail_optimized, `leaf_size` is the number of nodes below
+    a leaf switch, `oversubscription` is the bandwidth of a leaf's downlinks divided by the bandwidth of its uplinks,
+    and `radix` is the number of ports of a switch. With `pxn`, traffic for another rail is first forwarded to the GPU
+    on that rail in the same node (as in NCCL); without it, the traffic crosses a spine. A dragonfly has
+    `nodes_per_router`, `routers_per_group` and `global_links_per_router`. A custom graph has `edges`, or an
+    `edges_file` beside the experiment: between GPUs (``gpu0`` …; the edges then include the inside of nodes and the
+    NICs) or between nodes (``node0`` …).
 
-    `tuning` says what collectives cost in addition to the links: ``nccl`` adds its protocols where their constants for
-    the GPU are known, with ``none`` they take what the links say. `degradations` are weak links.
+    `tuning` sets the cost of collectives in addition to the links: ``nccl`` adds the protocols of NCCL if their
+    constants are known for the GPU; with ``none`` only link times count. `degradations` are weak links.
 
-    `contention` says how transfers share links: ``fair`` (max-min, as the packets of several transfers interleave; the
-    default), or ``fifo``, which serves whole messages in turn, as ``switching: store_and_forward`` always does.
+    `contention` sets how transfers share links: ``fair`` (the default) is max-min sharing, as packets of several
+    transfers interleave; ``fifo`` serves whole messages one after another, as does ``switching: store_and_forward``.
     """
 
     topology_type: TopologyType = Field(
@@ -107,10 +108,10 @@ class NetworkConfig(FrozenModel):
         description="Choose algorithms and protocols of collectives as NCCL does, or by pure link times",
     )
     base_latency: NonNegativeSeconds | None = Field(
-        default=None, description="Latency of a link between nodes; by default that of the fabric"
+        default=None, description="Latency of a link between nodes; by default from the fabric"
     )
     link_bandwidth: BytesPerSecond | None = Field(
-        default=None, description="Bandwidth of a link between nodes; by default that of the fabric"
+        default=None, description="Bandwidth of a link between nodes; by default from the fabric"
     )
     routing: RoutingConfig | None = Field(default=None, description="Choice among equal routes")
     dims: tuple[PositiveInt, ...] | None = Field(default=None, description="Sides of a torus in nodes")
@@ -118,7 +119,7 @@ class NetworkConfig(FrozenModel):
         default=None, description="Nodes of a leaf switch (fat_tree, rail_optimized)"
     )
     oversubscription: Annotated[float, Field(strict=True, ge=0.1, le=1000)] | None = Field(
-        default=None, description="Bandwidth below a leaf switch over that above it"
+        default=None, description="Bandwidth of a leaf switch to its nodes, divided by its bandwidth to the spines"
     )
     radix: Ports | None = Field(default=None, description="Ports of a switch")
     pxn: bool | None = Field(
@@ -165,7 +166,7 @@ class NetworkConfig(FrozenModel):
 
     @property
     def sharing(self) -> Contention:
-        """How transfers share links, if nothing is said as the switching needs it."""
+        """How transfers share links: as given, or else as the switching requires."""
         return self.contention or ("fair" if self.switching == "cut_through" else "fifo")
 
     @model_validator(mode="after")

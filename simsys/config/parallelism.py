@@ -1,4 +1,4 @@
-"""The experiment file's `parallelism`: which kinds, how much of each, and how ranks are ordered."""
+"""The experiment file's `parallelism`: kinds, degrees, and the order of ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simsys.model.fields import MAX_LAYERS
 
 
 def _strategy(value: str) -> str:
-    """Refuse what is no combination of known kinds, at most one of them for data parallelism."""
+    """Refuse a strategy with unknown kinds, or with more than one kind of data parallelism."""
     if value == "None":
         return value
     parts = value.split("_")
@@ -37,10 +37,10 @@ STRATEGY_PARTS = ("TP", "CP", "EP", "PP", *DATA_STRATEGIES)
 NO_KINDS = {
     "DP": "data parallelism is DDP, ZERO1, ZERO2, FSDP or HSDP",
     "MP": "model parallelism is TP, PP or both",
-    "SP": "sequence parallelism is no strategy of its own; write sequence_parallel: true beside TP",
+    "SP": "sequence parallelism is not a strategy; write sequence_parallel: true with TP",
     "ZERO3": "ZeRO-3 is FSDP",
 }
-"""What other programs call strategies, with what to write here."""
+"""Names of strategies in other programs, with advice on the name to write here."""
 AXES = {"tp": "tensor", "cp": "context", "ep": "expert", "dp": "data", "pp": "pipeline"}
 """The axes of a layout by their short names."""
 _KIND = f"({'|'.join(STRATEGY_PARTS)})"
@@ -50,7 +50,7 @@ Strategy = Annotated[
 
 
 def _order(value: str) -> str:
-    """Refuse what does not name tp, dp and pp, and possibly cp and ep, once each."""
+    """Refuse an order that does not name tp, dp and pp, and optionally cp and ep, once each."""
     given = value.split("-")
     if not {"tp", "dp", "pp"} <= set(given) <= set(AXES) or len(set(given)) < len(given):
         message = "order names tp, dp and pp, and cp and ep where they matter, once each, as in tp-cp-ep-dp-pp"
@@ -65,19 +65,18 @@ RankOrder = Annotated[
 
 
 class ParallelismConfig(FrozenModel):
-    """Which parallelism, and how much of each kind; ``dp_degree`` is what the GPUs leave if it is not given.
+    """Kinds and degrees of parallelism. Without ``dp_degree``, data parallelism uses all remaining GPUs.
 
     `strategy` joins kinds by underscores: ``TP``, ``CP``, ``EP``, ``PP`` and one of ``DDP``, ``ZERO1``, ``ZERO2``,
     ``FSDP``, ``HSDP``.
     `ep_degree` divides the ranks that hold the same weights (data times context parallelism), as in Megatron-LM.
     `order` says which ranks are neighbours, the fastest varying first, as in Megatron-LM.
     `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
-    `sequence_parallel` divides by tokens what tensor parallelism leaves whole: norms and dropout.
-    `tp_overlap` cuts the matrix products of tensor parallelism so that communication runs beside them.
-    `scatter_gather` divides what a pipeline stage hands on among the tensor-parallel ranks; with `p2p_overlap` a stage
-    computes on while that is on its way.
-    `expert_skew` is the load of the busiest expert-parallel rank over the mean, `expert_capacity_factor` the most that
-    an expert takes, over the mean: further tokens are dropped.
+    `sequence_parallel` divides norms and dropout, which tensor parallelism leaves whole, by tokens. `tp_overlap` cuts
+    the matrix products of tensor parallelism so that communication overlaps with them. `scatter_gather` divides the
+    activations that a pipeline stage sends among the tensor-parallel ranks. With `p2p_overlap` a stage computes during
+    its sends. `expert_skew` is the load of the busiest expert-parallel rank divided by the mean.
+    `expert_capacity_factor` is the capacity of an expert divided by its mean load; further tokens are dropped.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -106,21 +105,22 @@ class ParallelismConfig(FrozenModel):
     )
     cp_degree: PositiveInt = Field(default=1, description="Context-parallel degree: ranks that divide each sequence")
     ep_degree: PositiveInt = Field(
-        default=1, description="Expert-parallel degree; divides the ranks that hold the same weights"
+        default=1,
+        description="Expert-parallel degree; divides the ranks that hold the same weights",
     )
     expert_skew: Annotated[float, Field(ge=1, le=1e6)] = Field(
-        default=1.0, description="Load of the busiest expert-parallel rank over the mean"
+        default=1.0, description="Load of the busiest expert-parallel rank, divided by the mean"
     )
     expert_capacity_factor: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
-        default=None, description="Tokens of an expert at most, over the mean; further tokens are dropped"
+        default=None, description="Most tokens of an expert, divided by the mean; further tokens are dropped"
     )
     pp_stages: PositiveInt = Field(default=1, description="Pipeline stages")
     scatter_gather: bool = Field(
-        default=True, description="Divide what a pipeline stage sends among the tensor-parallel ranks"
+        default=True, description="Divide the activations that a pipeline stage sends among the tensor-parallel ranks"
     )
     p2p_overlap: bool = Field(default=True, description="Overlap sends between pipeline stages with computation")
     dp_degree: PositiveInt | None = Field(
-        default=None, description="Data-parallel degree, in serving the replicas; by default what the GPUs leave"
+        default=None, description="Data-parallel degree, in serving the replicas; by default all remaining GPUs"
     )
     virtual_stages: Annotated[PositiveInt, Field(le=MAX_LAYERS)] = Field(
         default=1, description="Model chunks of each pipeline stage (interleaved schedules)"
@@ -143,12 +143,12 @@ class ParallelismConfig(FrozenModel):
 
     @property
     def shards(self) -> int:
-        """Ranks that work on the same samples."""
+        """Number of ranks that work on one set of samples."""
         return self.tp_degree * self.cp_degree * self.pp_stages
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The order of ranks by the names of a layout's axes; context comes after tensor if it is not named."""
+        """The order of ranks as axis names of a layout; context follows tensor if it is not named."""
         axes = [AXES[short] for short in self.order.split("-")]
         if "context" not in axes:
             axes.insert(axes.index("tensor") + 1, "context")

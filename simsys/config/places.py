@@ -1,4 +1,4 @@
-"""Where in a file a setting stands that something is wrong with, found by its path once that is known."""
+"""Finds the line of a setting for an error that only names its path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key_path(text: str) -> KeyPath:
 
 
 def located(error: ConfigError) -> ConfigError:
-    """The same error with a line for each problem of a JSON file, where the file can be read as YAML too."""
+    """An error with a line added to each problem of a JSON file, if the file can also be read as YAML."""
     return ConfigError([_located(problem) for problem in error.problems])
 
 

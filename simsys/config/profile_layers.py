@@ -1,4 +1,4 @@
-"""The settings of a hardware profile, layer over layer: its own, what was fitted for it, and what it extends."""
+"""The settings of a hardware profile in layers: its own, its fitted values, and the profile that it extends."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from simsys.config.loader import deep_merge
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Settings written in one place.
+    """The settings of one file or of one part of an experiment.
 
     Args:
         data: The settings.
         document: Their file; None if they stand in an experiment or come from Python.
-        fit: Whether they were fitted for the profile of the next layer.
+        fit: Whether they are the fitted values of the profile in the next layer.
     """
 
     data: Mapping[str, Any]
@@ -29,13 +29,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A profile's settings with all it extends merged in, and the layers they come from, nearest first."""
+    """A profile's settings merged with all profiles that it extends, and the separate layers, nearest first."""
 
     data: dict[str, Any]
     layers: tuple[Layer, ...]
 
     def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """Return where a setting was written, or what surrounds it; None if that is not in a file."""
+        """Return the place of a setting, or of the nearest mapping around it; None if it is not in a file."""
         for layer in self.layers:
             if _has(layer.data, path):
                 document = layer.document
@@ -44,17 +44,17 @@ class Layers:
 
 
 def profile_layer(document: Document) -> Layer:
-    """The settings of a profile's file, whose name is that of the file."""
+    """The settings of a profile's file; the profile has the name of the file."""
     return Layer({"name": Path(document.name).stem, **document.data}, document)
 
 
 def fit_layer(document: Document) -> Layer:
-    """Fitted settings."""
+    """The layer of fitted values from a file."""
     return Layer(document.data, document, fit=True)
 
 
 def merged(layers: Sequence[Layer]) -> Layers:
-    """Each layer over those it extends or was fitted for, the nearest first."""
+    """For each layer, its settings merged with all later layers, the nearest first."""
     data: dict[str, Any] = {}
     for layer in reversed(layers):
         own = dict(layer.data)
@@ -65,15 +65,13 @@ def merged(layers: Sequence[Layer]) -> Layers:
 
 
 def taken_over(layers: Sequence[Layer]) -> tuple[str, frozenset[str]]:
-    """What a profile takes over from the one that it extends.
-
-    A fit for the profile itself counts as its own.
+    """The fields that a profile inherits. A fit for the profile itself counts as its own.
 
     Args:
-        layers: Those of the profile, nearest first.
+        layers: The layers of the profile, nearest first.
 
     Returns:
-        The name of the profile that it extends, empty if there is none, and the fields of which something was taken.
+        The name of the profile that it extends, empty if there is none, and the fields with inherited values.
     """
     own = next(place for place, layer in enumerate(layers) if not layer.fit)
     inherited = [layer for layer in layers[own + 1 :] if not layer.fit]
@@ -87,12 +85,12 @@ def taken_over(layers: Sequence[Layer]) -> tuple[str, frozenset[str]]:
 
 
 def _covered(path: str, written: Iterable[str]) -> bool:
-    """Whether a setting was written again, or a whole that it belongs to."""
+    """Whether a setting, or a mapping that contains it, was written again."""
     return any(speaks_for(own, path) or speaks_for(path, own) for own in written)
 
 
 def _has(data: Any, path: KeyPath) -> bool:
-    """Whether nested mappings and lists have something at a path."""
+    """Whether nested mappings and lists have a value at a path."""
     for part in path:
         try:
             data = data[part]
@@ -102,7 +100,7 @@ def _has(data: Any, path: KeyPath) -> bool:
 
 
 def _with_sources(own: dict[str, Any], layer: Layer) -> dict[str, Any]:
-    """Numbers of an experiment without a word on their sources are the user's; files state their sources."""
+    """Add the source "user" to numbers of an experiment that states no sources; files state their sources."""
     if layer.document is not None or layer.fit or "sources" in own:
         return own
     changed = [path for path, _ in leaves({key: value for key, value in own.items() if key not in UNSOURCED})]
@@ -110,9 +108,9 @@ def _with_sources(own: dict[str, Any], layer: Layer) -> dict[str, Any]:
 
 
 def _override(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge settings over a profile's; a number that is changed loses its source and fit, and a price goes whole.
+    """Merge settings over a profile's. A changed number loses its source and fit; a price is replaced as a whole.
 
-    A memory that is given is what programs see of it, unless what the driver keeps is given too.
+    A given memory is the amount that programs can use, unless the reserved memory is given too.
     """
     gone = [key for key, by in (("price", "price"), ("memory_reserved", "memory")) if by in own]
     merged_data = deep_merge({key: value for key, value in base.items() if key not in gone}, own)
@@ -120,7 +118,7 @@ def _override(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     own_sources, own_fits = own.get("sources", {}), own.get("fits", {})
     base_sources, base_fits = base.get("sources", {}), base.get("fits", {})
     if not all(isinstance(part, Mapping) for part in (own_sources, own_fits, base_sources, base_fits)):
-        return merged_data  # validation says what is wrong
+        return merged_data  # validation reports the problem
     replaced = [*changed, *own_sources, *gone]
     merged_data["sources"] = _without(base_sources, replaced) | _unsaid(changed, own_sources) | dict(own_sources)
     merged_data["fits"] = _without(base_fits, replaced) | dict(own_fits)
@@ -128,11 +126,11 @@ def _override(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _without(said: Mapping[str, Any], replaced: Iterable[str]) -> dict[str, Any]:
-    """What is said of fields, without the fields at or below those replaced."""
+    """The entries (sources or fits) of fields, without the fields at or below replaced ones."""
     paths = tuple(replaced)
     return {key: value for key, value in said.items() if not any(speaks_for(path, key) for path in paths)}
 
 
 def _unsaid(changed: Iterable[str], sources: Mapping[str, Any]) -> dict[str, str]:
-    """A source for each changed field that has none."""
+    """The source "user" for each changed field without a source."""
     return {path: "user" for path in changed if not any(speaks_for(key, path) for key in sources)}

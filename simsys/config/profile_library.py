@@ -1,4 +1,4 @@
-"""Where hardware and engine profiles are: their files by name, what each extends, and what was fitted for it."""
+"""Finds the files of hardware and engine profiles by name, with their parents and fitted values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHIPPED = "hardware_profiles"
 
 Kind: TypeAlias = Literal["gpu", "node", "fabric", "engine"]
 Given: TypeAlias = str | Mapping[str, Any]
-"""A profile's name, or its content as written in an experiment."""
+"""A profile: its name, or its content as written in an experiment."""
 
 Named: TypeAlias = tuple[Kind, str]
 """A profile's kind and name."""
@@ -41,12 +41,12 @@ ALIASES = {
         "A6000": "RTX-A6000",
     }
 }
-"""Short names, used where no profile has that name itself."""
+"""Short names of profiles; a profile with exactly this name takes precedence."""
 
 
 @contextmanager
 def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
-    """Within this context, profiles of these names have these settings, whatever their files say.
+    """Within this context, these settings replace the settings in the files of profiles of these names.
 
     Args:
         settings: Settings by kind and name of profile, nested and with units as in a file.
@@ -60,10 +60,10 @@ def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
 
 @contextmanager
 def without_fits_to(tables: Sequence[str]) -> Iterator[None]:
-    """Within this context, profiles are as before anything was fitted for them to tables of these names.
+    """Within this context, profiles are used without the values that were fitted to these tables.
 
     Args:
-        tables: The names of their files.
+        tables: The names of the tables' files.
     """
     token = _KEPT_FROM.set(tables)
     try:
@@ -74,7 +74,7 @@ def without_fits_to(tables: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def profiles_read() -> Iterator[dict[Named, Sequence[Layer]]]:
-    """Within this context, and those around it, note which profiles are read by name, with their layers."""
+    """Within this context and all outer ones, record the profiles that are read by name, with their layers."""
     found: dict[Named, Sequence[Layer]] = {}
     token = _READ.set(found)
     try:
@@ -87,7 +87,7 @@ def profiles_read() -> Iterator[dict[Named, Sequence[Layer]]]:
 
 
 def own_folders(folder: Path, profile_folder: str | None = None) -> tuple[Path, ...]:
-    """Where the user's own profiles are, best first: in ``hardware_profiles/`` of a folder, or in the folder itself.
+    """Folders with the user's own profiles, best first: ``hardware_profiles/`` of a folder, or the folder itself.
 
     Args:
         folder: The folder of the experiment.
@@ -102,7 +102,7 @@ def own_folders(folder: Path, profile_folder: str | None = None) -> tuple[Path, 
 
 
 def no_profiles(profile_folder: str) -> str:
-    """What is wrong with a folder in which there are no profiles."""
+    """The message for a folder without profiles."""
     return f"{profile_folder!r} is no folder that has gpus, nodes, fabrics, engines or fits in it"
 
 
@@ -115,7 +115,7 @@ class ProfileLibrary:
     """The profiles of one kind.
 
     Args:
-        kind: Which.
+        kind: The kind of profile.
         folders: Folders that may hold them, best first.
         files: Their files, by name in lower case; the first folder that has one wins.
     """
@@ -126,7 +126,7 @@ class ProfileLibrary:
 
     @classmethod
     def of(cls, kind: Kind, paths: Iterable[str | Path]) -> ProfileLibrary:
-        """The shipped profiles, and those of the user in some folders."""
+        """The shipped profiles of a kind, and the user's profiles in `folders`."""
         folders = data_folders(SHIPPED, paths)
         found: dict[str, str] = {}  # texts, since making a path of each would be most of the time of a short run
         for folder in folders:
@@ -151,9 +151,9 @@ class ProfileLibrary:
         return [Path(file).stem for file in self.files.values()]
 
     def named(self, name: str, chain: Sequence[Path] = ()) -> tuple[Layer, ...]:
-        """A profile's layers, nearest first, what was fitted for it before its own.
+        """A profile's layers, nearest first, with its fitted values before its own settings.
 
-        A fit is in the profile's own folder or in one before it, or for now.
+        A fit lies in the profile's own folder or in a folder searched before it, or is set by `overlaid`.
 
         Args:
             name: The profile's name.
@@ -177,7 +177,7 @@ class ProfileLibrary:
         return layers
 
     def with_parents(self, layer: Layer, chain: Sequence[Path]) -> tuple[Layer, ...]:
-        """A layer and those of the profile that it extends, if any."""
+        """A layer, followed by the layers of the profile that it extends, if any."""
         if "extends" not in layer.data:
             return (layer,)
         here, parent = Layers(dict(layer.data), (layer,)), layer.data["extends"]
@@ -194,7 +194,7 @@ class ProfileLibrary:
             raise ConfigError([problem_at(here, ("extends",), str(error))]) from None
 
     def _fit_of(self, path: Path) -> Document | None:
-        """The fit of a profile, which does not apply to another one of that name in a folder before."""
+        """The fit of a profile. It does not apply to a profile of equal name in a folder searched earlier."""
         own = path.parents[1]
         before = self.folders[: self.folders.index(own)] if own in self.folders else []
         for folder in (*before, own):
@@ -207,7 +207,7 @@ class ProfileLibrary:
 
 
 def _is_fitted_to(fit: Document, tables: Sequence[str]) -> bool:
-    """Whether any of its numbers was fitted to rows of one of these tables."""
+    """Whether any number of a fit was fitted to rows of one of these tables."""
     if not tables:
         return False
     said = fit.data.get("fits", {})

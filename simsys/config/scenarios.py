@@ -10,7 +10,7 @@ from simsys.config.loader import read_sources, validate_all
 
 
 def read_scenarios(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[SimulationConfig]:
-    """The validated scenarios of a file; arguments and errors as `read_sources`.
+    """Return the validated scenarios of a file; arguments and errors as `read_sources`.
 
     Raises:
         ConfigError: With the problems of all of them.

@@ -1,4 +1,4 @@
-"""An inference engine and its settings, as an experiment states them."""
+"""The experiment file's `serving`: an inference engine and its settings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ CachePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8", "int4"]
 
 
 DEFAULT_SWAP_BYTES = 4.0 * 2**30
-"""Host memory of each GPU for preempted requests: the default of vLLM's ``--swap-space``."""
+"""Host memory per GPU for preempted requests: the default of vLLM's ``--swap-space``."""
 
 
 CACHE_SIZES = (
     *("gpu_memory_utilization", "free_gpu_memory_fraction"),
     *("kv_cache_memory_bytes", "num_gpu_blocks_override"),
 )
-"""Settings that say how large the KV cache is, each in its own way."""
+"""Alternative settings of the size of the KV cache."""
 
 
 def step_problem(tokens: int | None, sequences: int | None, drafted: int) -> str:
-    """Why a step has no room for all its sequences; empty if it has, or if either is not known.
+    """Why a step has no room for all its sequences; empty if it has, or if a limit is unknown.
 
     Args:
         tokens: Tokens of a step.
@@ -44,25 +44,25 @@ def step_problem(tokens: int | None, sequences: int | None, drafted: int) -> str
         )
     return (
         f"max_num_batched_tokens ({tokens}) must be at least max_num_seqs ({sequences}), since every decoding "
-        "sequence takes one token of a step"
+        "sequence needs one token of a step"
     )
 
 
 class ServingConfig(FrozenModel):
-    """An inference engine and its settings, named as in vLLM; the engine sets what is left out.
+    """An inference engine and its settings, named as in vLLM; the engine supplies settings that are left out.
 
-    The defaults depend on the engine, its release, the GPU and the longest context; every answer lists them.
+    The defaults depend on the engine, its release, the GPU and the longest context; every result lists them.
 
     Weights in ``int8``, ``int4`` or ``mxfp4`` are computed in 16 bit, and so are weights in ``fp4`` on GPUs without
     FP4 arithmetic. ``fp8`` has one scale per tensor or channel, ``fp8_block`` one per block of 128 × 128 (DeepSeek-V3,
     Qwen3). In a mixture of experts, 4 bit concerns the routed experts only, unless the checkpoint says otherwise.
-    Without `kv_precision` and without a checkpoint that states it, the KV cache has 16 bit, the precision of weights
-    in ``fp8`` or ``fp32``, or ``fp8`` beside weights in ``fp8_block`` or ``fp4``.
+    If neither `kv_precision` nor the checkpoint states the precision of the KV cache, it follows the weights: ``fp8``
+    for ``fp8``, ``fp8_block`` and ``fp4``, ``fp32`` for ``fp32``, and 16 bit for all others.
 
     Prompts share a prefix if the workload says so: by sessions, system prompts, or the hash ids of a trace.
     With a `scheduler_recv_interval` above 1, requests are also received after prefills and when the engine is idle.
     One setting gives the size of the KV cache: a share of the memory (`gpu_memory_utilization`) minus weights,
-    activations and context; a share of what these leave free; bytes per GPU; or blocks per replica.
+    activations and context; a share of the memory that these leave free; bytes per GPU; or blocks per replica.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -101,10 +101,10 @@ class ServingConfig(FrozenModel):
         default="vllm", description="Engine profile (simsys list engines), such as vllm, sglang or tensorrt-llm"
     )
     engine_release: Release | None = Field(
-        default=None, description='Release of the engine, such as "0.11"; by default that of the profile'
+        default=None, description='Release of the engine, such as "0.11"; by default from the profile'
     )
     scheduler: str | None = Field(
-        default=None, description="Scheduler module, such as chunked_prefill; by default that of the engine"
+        default=None, description="Scheduler module, such as chunked_prefill; by default from the engine"
     )
     max_num_seqs: PositiveInt | None = Field(
         default=None, description="Sequences in a step at most; by default as the engine sets it"
@@ -122,7 +122,7 @@ class ServingConfig(FrozenModel):
         default=None, description="Share of the memory of a GPU that the engine may use"
     )
     free_gpu_memory_fraction: Fraction | None = Field(
-        default=None, description="Share of the memory that all else leaves free, for the KV cache"
+        default=None, description="Share of the memory left free by weights, activations and context, for the KV cache"
     )
     kv_cache_memory_bytes: Bytes | None = Field(
         default=None, description='Size of the KV cache on each GPU, such as "20 GiB"'
@@ -131,14 +131,16 @@ class ServingConfig(FrozenModel):
         default=None, description="Size of the KV cache of a replica in blocks"
     )
     scheduler_reserve_full_isl: bool | None = Field(
-        default=None, description="Admit a prompt only if all its blocks are free, not only those of its first chunk"
+        default=None,
+        description="Admit a prompt only if all its blocks are free, not only the blocks of its first chunk",
     )
     precision: ServingPrecision | None = Field(
         default=None,
-        description="Precision of the weights of linear layers; by default that of the checkpoint, else bf16",
+        description="Precision of the weights of linear layers; by default from the checkpoint, else bf16",
     )
     kv_precision: CachePrecision | None = Field(
-        default=None, description="Precision of the KV cache; by default that of the checkpoint, else 16 bit"
+        default=None,
+        description="Precision of the KV cache; by default from the checkpoint, else as the weights require",
     )
     cuda_graphs: bool | Literal["decode_only"] | None = Field(
         default=None,
@@ -163,11 +165,11 @@ class ServingConfig(FrozenModel):
         default=None, description="Time of a request to the scheduler; by default as the engine profile says"
     )
     speculative: SpeculativeConfig | None = Field(
-        default=None, description="Speculative decoding: what drafts tokens, how many, and how many are accepted"
+        default=None, description="Speculative decoding: the draft model, drafted tokens per step, and acceptance rate"
     )
-    lora: LoraConfig | None = Field(default=None, description="Adapters of low rank that are served beside the model")
+    lora: LoraConfig | None = Field(default=None, description="LoRA adapters that are served together with the model")
     communication_pattern: CommunicationPattern = Field(
-        default="auto", description="Algorithm of collectives (docs/networks.md); auto takes the fastest"
+        default="auto", description="Algorithm of collectives (docs/networks.md); auto selects the fastest"
     )
     prefill: str = Field(default="llm_prefill", description="Prefill module")
     decode: str = Field(default="llm_decode", description="Decode module")
@@ -176,11 +178,11 @@ class ServingConfig(FrozenModel):
     )
     router_options: dict[str, Any] = Field(default_factory=dict, description="Options of the router")
     prefix_caching: bool | None = Field(
-        default=None, description="Share KV blocks among prompts that begin alike; by default as the engine does"
+        default=None, description="Share KV blocks among prompts with equal beginnings; by default as the engine does"
     )
     preemption: Literal["recompute", "swap"] = Field(
         default="recompute",
-        description="What happens to the KV cache of a preempted request: recompute it, or swap it to the host",
+        description="Treatment of the KV cache of a preempted request: recompute it, or swap it to the host",
     )
     swap_space: Bytes | None = Field(
         default=None, description="Host memory of each GPU for swapped caches; 4 GiB by default"
@@ -192,13 +194,13 @@ class ServingConfig(FrozenModel):
         default=None, description="Replicas that start and stop with the load"
     )
     stepping: bool = Field(
-        default=False, description="Simulate step by step instead of several steps at once; the results are the same"
+        default=False, description="Simulate step by step instead of several steps at once; the results are equal"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the scheduler")
 
     @model_validator(mode="after")
     def _budget_holds_the_batch(self) -> Self:
-        """The written limits of a step; defaults of the engine are checked when the engine is known."""
+        """Check the given limits of a step; defaults of the engine are checked when the engine is known."""
         problem = step_problem(self.max_num_batched_tokens, self.max_num_seqs, self.drafted)
         if problem:
             raise invalid(problem)
@@ -208,7 +210,7 @@ class ServingConfig(FrozenModel):
     def _one_size_of_the_cache(self) -> Self:
         given = [name for name in CACHE_SIZES if getattr(self, name) is not None]
         if len(given) > 1:
-            raise invalid(f"the size of the KV cache is said once, not by {' and '.join(given)}; keep one of them")
+            raise invalid(f"the size of the KV cache is given once, not by {' and '.join(given)}; keep one of them")
         return self
 
     @model_validator(mode="after")

@@ -10,27 +10,27 @@ from simsys.config.base import FrozenModel, invalid
 from simsys.units import NonNegativeSeconds, Seconds
 
 SHORTEST_INTERVAL_S = 1e-3
-"""Between looks of the autoscaler."""
+"""Shortest time between two decisions of the autoscaler."""
 
 
 class SpeculativeConfig(FrozenModel):
     """Speculative decoding: `draft_tokens` are drafted for each sequence and step, and verified in one pass.
 
-    `acceptance_rate` is the probability that a drafted token is accepted if those before it are. They are drafted by
-    `draft_model`, a name of the model DB, by `draft_layers` more layers of the model's own with its head (multi-token
-    prediction), or in a time of `draft_cost` a token and step; if none is given, they cost nothing, as n-gram look-up
-    nearly does.
+    `acceptance_rate` is the probability that a drafted token is accepted if all earlier ones are. Tokens are drafted
+    by `draft_model` (a name of the model DB), by `draft_layers` additional layers of the model itself with its head
+    (multi-token prediction), or in `draft_cost` of time per token and step. If none is given, drafting costs nothing,
+    which approximates n-gram look-up.
     """
 
     draft_tokens: Annotated[int, Field(strict=True, ge=1, le=64)] = Field(
         description="Tokens that are drafted for each sequence in each step"
     )
     acceptance_rate: Annotated[float, Field(ge=0, le=1)] = Field(
-        description="Probability that a drafted token is accepted if those before it are"
+        description="Probability that a drafted token is accepted if all earlier ones are"
     )
     draft_model: str | None = Field(default=None, description="Model of the model DB that drafts")
     draft_layers: Annotated[int, Field(strict=True, ge=1, le=64)] | None = Field(
-        default=None, description="Layers of the model's own kind that draft (multi-token prediction)"
+        default=None, description="Additional layers of the model that draft (multi-token prediction)"
     )
     draft_cost: NonNegativeSeconds | None = Field(default=None, description="Time to draft one token in one step")
 
@@ -43,18 +43,18 @@ class SpeculativeConfig(FrozenModel):
 
 
 class LoraConfig(FrozenModel):
-    """Adapters of low rank: how many are served at once, each as often as the others, and their rank."""
+    """LoRA adapters: their number and their rank; requests use all of them equally often."""
 
     adapters: PositiveInt = Field(description="Number of adapters, equally popular")
     rank: Annotated[PositiveInt, Field(le=4096)] = Field(description="Rank of the adapters")
 
 
 class DisaggregatedConfig(FrozenModel):
-    """Replicas that process prompts and replicas that generate tokens, with the KV caches sent from those to these.
+    """Separate prefill and decode replicas; KV caches are sent from prefill to decode replicas.
 
-    Each has ``tp_degree`` GPUs a stage, unless `prefill_tp_degree` or `decode_tp_degree` says otherwise; those for
-    prompts are the first. `serving.scheduler` and `serving.router` are those of prompts; `decode_scheduler` and
-    `decode_router` serve the others.
+    Each has ``tp_degree`` GPUs per stage, unless `prefill_tp_degree` or `decode_tp_degree` is given. Prefill replicas
+    have the first GPUs. `serving.scheduler` and `serving.router` apply to prefill replicas; `decode_scheduler` and
+    `decode_router` to decode replicas.
     """
 
     prefill_replicas: PositiveInt = Field(description="Replicas that process prompts; they have the first GPUs")
@@ -72,21 +72,21 @@ class DisaggregatedConfig(FrozenModel):
 
     @property
     def replicas(self) -> int:
-        """All of them."""
+        """Number of prefill and decode replicas."""
         return self.prefill_replicas + self.decode_replicas
 
     def tp_degrees(self, tp_degree: int) -> tuple[int, int]:
-        """Tensor-parallel degrees of the two kinds, `tp_degree` where they do not say."""
+        """Tensor-parallel degrees of prefill and decode replicas; `tp_degree` where none is given."""
         return self.prefill_tp_degree or tp_degree, self.decode_tp_degree or tp_degree
 
 
 class AutoscalingConfig(FrozenModel):
-    """Replicas that come and go, at least `min_replicas` and at most `max_replicas`, by default all that there are.
+    """Autoscaling between `min_replicas` and `max_replicas` replicas; by default up to all that the GPUs hold.
 
-    Every `interval` one more is started if more than `scale_up_queue` requests wait for each that is on or starting;
-    it takes requests after `startup`. One that has had no request for `scale_down_idle` is turned off. If waiting and
-    running requests together have been at most `scale_down_requests` for each of the others for as long, the one with
-    the fewest drains: it gets no more, and is turned off when its last one has ended.
+    Every `interval` one replica is started if more than `scale_up_queue` requests wait per active or starting replica;
+    it receives requests after `startup`. A replica without requests for `scale_down_idle` is stopped. If, for the same
+    time, waiting and running requests were at most `scale_down_requests` per remaining replica, the replica with the
+    fewest requests is drained: it receives no new requests, and is stopped after its last one.
     """
 
     min_replicas: PositiveInt = Field(default=1, description="Replicas that are always active")
@@ -103,7 +103,7 @@ class AutoscalingConfig(FrozenModel):
         default=60.0, description="Time without need after which a replica is drained or stopped"
     )
     startup: NonNegativeSeconds = Field(
-        default=60.0, description="Time from the decision to start a replica until it takes requests"
+        default=60.0, description="Time from the decision to start a replica until it accepts requests"
     )
     interval: Seconds = Field(default=5.0, description="Time between two decisions")
 
@@ -115,5 +115,5 @@ class AutoscalingConfig(FrozenModel):
                 f"write min_replicas: {self.max_replicas} or less"
             )
         if self.interval < SHORTEST_INTERVAL_S:
-            raise invalid(f"interval must be at least 1 ms, not {self.interval:g} s, as each look costs an event")
+            raise invalid(f"interval must be at least 1 ms, not {self.interval:g} s, as each decision costs an event")
         return self

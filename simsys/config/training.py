@@ -23,11 +23,11 @@ TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp4"]
 class TrainingConfig(FrozenModel):
     """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
 
-    `activation_recompute` says what the backward pass computes again instead of having kept it: ``selective`` the
-    attention core, ``half`` every second matrix product or block, ``full`` each block. `attention` is ``fused`` by the
-    best kernels for the GPU, or by those of FlashAttention 2 or 1 (as in Triton), or not; then its softmax is one
-    kernel, or ``eager``: a kernel for each operation, some in fp32. So are `norms`. `fused_optimizer`: the update is
-    one kernel, or one for each operation. `batch_schedule` changes the batch in the course of the run.
+    `activation_recompute` sets which activations the backward pass computes again: ``selective`` the attention core,
+    ``half`` every second matrix product or block, ``full`` each block. `attention` selects the kernels: ``fused`` (the
+    best of the GPU), ``flash2`` or ``flash1`` (FlashAttention 2 or 1, as in Triton), ``unfused`` (softmax in one
+    kernel), or ``eager`` (one kernel per operation, some in fp32). `norms` are one kernel or one per operation, and so
+    is the update with or without `fused_optimizer`. `batch_schedule` changes the batch in the course of the run.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -52,7 +52,8 @@ class TrainingConfig(FrozenModel):
     )
     fused_optimizer: bool = Field(default=True, description="Update the weights in one kernel")
     activation_recompute: Literal["none", "selective", "half", "full"] = Field(
-        default="none", description="What the backward pass recomputes: attention core, every second block, or all"
+        default="none",
+        description="Activations that the backward pass recomputes: attention core, every second block, or all",
     )
     attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = Field(
         default="fused",
@@ -62,13 +63,13 @@ class TrainingConfig(FrozenModel):
         default="fused", description="Norms as one kernel or one kernel per operation"
     )
     communication_pattern: CommunicationPattern = Field(
-        default="auto", description="Algorithm of collectives (docs/networks.md); auto takes the fastest"
+        default="auto", description="Algorithm of collectives (docs/networks.md); auto selects the fastest"
     )
     engine: str = Field(
         default="pytorch", description="Engine profile (simsys list engines), such as pytorch or megatron"
     )
     data_parallel: str | None = Field(
-        default=None, description="Data-parallel module; by default that of the strategy"
+        default=None, description="Data-parallel module; by default the module of the strategy"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the data-parallel module")
     num_nodes: PositiveInt | None = Field(default=None, description="Alias of hardware.num_nodes")

@@ -1,4 +1,4 @@
-"""Pydantic's errors as problems for people: at a line, in YAML's words, with suggestions, and all at once."""
+"""Turns errors of pydantic into problems for people: at a line, in YAML's terms, with suggestions, all at once."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from simsys.errors import ConfigError, Problem, did_you_mean
 M = TypeVar("M", bound=BaseModel)
 _Schema = Mapping[str, Any]
 _Located = tuple[KeyPath, Error]
-"""What is left of an error's location below the schema at hand, and the error."""
+"""The part of an error's location below the current schema, and the error."""
 
 
 class Locate(Protocol):
     """Finds the place of a path's value or key; None where nothing is known."""
 
     def __call__(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """Return the place."""
+        """Return the place of a path, or None."""
 
 
 class Source(Protocol):
-    """Data that knows where it was written: a document, or one scenario of it."""
+    """Data with the places of its values: a document, or one scenario of it."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """The root mapping."""
+        """The root mapping of the data."""
 
     @property
     def locate(self) -> Locate:
-        """Finds places in the root mapping."""
+        """Finds the place of a path in the root mapping."""
 
 
 def problem_at(source: Source | Mapping[str, Any], path: KeyPath, message: str, *, key: bool = False) -> Problem:
@@ -41,8 +41,8 @@ def problem_at(source: Source | Mapping[str, Any], path: KeyPath, message: str, 
 
     Args:
         source: A `Document`, a scenario, or a dict.
-        path: Where, such as ``("hardware", "gpu")``.
-        message: What is wrong and what would be right.
+        path: The path of the value, such as ``("hardware", "gpu")``.
+        message: The problem and the allowed values.
         key: Point at the key, not at the value.
     """
     mark = None if isinstance(source, Mapping) else source.locate(path, key=key)
@@ -99,7 +99,7 @@ def validate_all(sources: Iterable[Source], model_class: type[M]) -> list[M]:
 
 
 class _Translator:
-    """Walks a core schema and the errors' locations together, because a location names union branches as well.
+    """Walks a core schema and the errors' locations together, because a location also names union branches.
 
     The schema distinguishes keys from branches, which keys a model knows, and where a union's noise can be reduced.
     """
@@ -110,7 +110,7 @@ class _Translator:
         self._definitions: dict[str, _Schema] = {}
 
     def collect(self, schema: _Schema, errors: list[_Located], path: KeyPath) -> None:
-        """Add a problem for every error at or below a path."""
+        """Add a problem for each error at or below a path."""
         schema, model = self._unwrap(schema)
         below: dict[str | int, list[_Located]] = {}
         for loc, error in errors:
@@ -170,7 +170,7 @@ class _Translator:
                 return schema, model
 
     def _collect_union(self, schema: _Schema, branches: dict[str | int, list[_Located]], path: KeyPath) -> None:
-        """Report the branch that fits best: one that took the value's type, with the fewest errors."""
+        """Report the branch that fits best: it accepts the type of the value, and has the fewest errors."""
         entered = {label: errors for label, errors in branches.items() if all(loc for loc, _ in errors)}
         if not entered:
             self._say(path, any_of([error for errors in branches.values() for _, error in errors]))
@@ -201,7 +201,7 @@ def _child(schema: _Schema, part: str | int) -> _Schema:
 
 
 def _near_key(given: object, model: type[BaseModel] | None) -> str:
-    """What an unknown key may have been meant to be, or which keys there are."""
+    """A suggestion for an unknown key: the nearest key, or a list of the allowed keys."""
     if model is None:
         return ""
     if meant := getattr(model, "other_names", {}).get(given):
@@ -222,7 +222,7 @@ def _accepted_keys(model: type[BaseModel]) -> list[str]:
 
 
 def _disputed_kind(branches: list[list[_Located]]) -> list[_Located]:
-    """Return the errors about one key that every branch wants a different fixed value of, such as ``kind``."""
+    """Return the errors about a key, such as ``kind``, for which every branch requires a different fixed value."""
     found = [next(((loc, e) for loc, e in errors if e["type"] == "literal_error"), None) for errors in branches]
     disputed = [item for item in found if item is not None]
     same = len({loc for loc, _ in disputed}) == 1

@@ -1,6 +1,6 @@
-"""The request workload of a serving scenario: when requests arrive, how long they are, and whose they are.
+"""The request workload of a serving scenario: arrivals, lengths, conversations and tenants of requests.
 
-Each part is a mapping whose ``kind`` says which distribution it is; a bare number of tokens is a fixed length.
+Each part is a mapping in which ``kind`` names the distribution; a bare number of tokens is a fixed length.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from simsys.units import NonNegativeSeconds, Seconds
 MOST_REQUESTS = 10_000_000
 NO_TIME = FixedTime.model_validate({"time": "0 s"})
 TRACED_PARTS = ("arrivals", "prompt_tokens", "output_tokens")
-"""What a trace may hold."""
+"""Kinds of arrivals and lengths that a trace may supply."""
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
 
 
 class TraceConfig(Part):
     """A file of recorded requests.
 
-    `path` is relative to the experiment file's folder. Of the requests from `start` on, for `duration`, both by the
-    clock of the trace, the first `max_requests` are used. `rate_scale` 2 replays the timestamps twice as fast;
-    `spread` delays each arrival at random, by less than that, for timestamps that were rounded down to whole seconds
-    or more; `repeat` begins again at the end; `multi_turn` plays whole conversations of a trace that holds texts, each
-    turn `think_time` after the end of the one before, not only their first turn.
+    `path` is relative to the experiment file's folder. The first `max_requests` requests between `start` and `start` +
+    `duration` are used, by the clock of the trace. `rate_scale` 2 replays the timestamps twice as fast; `spread`
+    delays each arrival by a random time below this value, for timestamps that were rounded down; `repeat` begins again
+    at the end; `multi_turn` replays whole conversations of a trace with texts instead of only their first turns, with
+    `think_time` between the end of a turn and the next.
     """
 
     path: Annotated[str, Field(min_length=1)] = Field(description="File of the trace, relative to the experiment file")
@@ -55,9 +55,10 @@ class TraceConfig(Part):
 
 
 class SessionsConfig(Part):
-    """Conversations: each of some `turns` sends the whole history and new prompt tokens, `think_time` after an answer.
+    """Conversations of several `turns`.
 
-    Arrivals are those of first turns; requests are counted turn by turn.
+    Each turn sends the history and new prompt tokens, `think_time` after an answer. The arrival process applies to
+    first turns; each turn counts as a request.
     """
 
     turns: Length = Field(description="Turns of a conversation")
@@ -71,7 +72,7 @@ class SessionsConfig(Part):
 
 
 class PrefixesConfig(Part):
-    """System prompts that requests share: one of some `groups`, of some `tokens` each, before the prompt's own."""
+    """System prompts that requests share: one of `groups` prompts of `tokens` tokens, before the own prompt."""
 
     groups: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
         default=1, description="Number of different system prompts"
@@ -84,18 +85,18 @@ class PrefixesConfig(Part):
         if self.tokens.kind == "trace":
             raise invalid("tokens cannot come from a trace; give a number or a distribution")
         if self.weights is not None and len(self.weights) != self.groups:
-            raise invalid(f"as many weights as groups are needed, {self.groups}, not {len(self.weights)}")
+            raise invalid(f"one weight for each group is needed, {self.groups}, not {len(self.weights)}")
         return self
 
 
 class WorkloadConfig(Part):
-    """The requests of a serving scenario: `num_requests`, or those that arrive within `duration`, or what comes first.
+    """The requests of a serving scenario, limited by `num_requests`, by `duration` of arrivals, or by both.
 
-    Both may be left out where a part comes from the trace, all of whose requests are then used, and with a
-    `simulation.duration`, after which none arrives. With a `trace`, which may be just its path, arrivals and lengths
-    that are left out are those of the trace; arrivals of conversations (`multi_turn`) have to be given. `priorities`
-    and `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes
-    of sessions and system prompts are distinguished.
+    Both may be left out if a part comes from the trace (then all of its requests are used), or with a
+    `simulation.duration` (no request arrives later). With a `trace`, which may be just its path, arrivals and lengths
+    that are left out come from the trace; arrivals of conversations (`multi_turn`) have to be given. `priorities` and
+    `tenants` say how often each occurs; `hash_block_size` is the granularity, in tokens, at which shared prefixes of
+    sessions and system prompts are distinguished.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -129,7 +130,7 @@ class WorkloadConfig(Part):
     @model_validator(mode="before")
     @classmethod
     def _from_the_trace(cls, data: Any) -> Any:
-        """A path is a trace, and the trace has what is left out."""
+        """Read a path as a trace, and let the trace supply the parts that are left out."""
         if not isinstance(data, Mapping) or data.get("trace") is None:
             return data
         trace = {"path": data["trace"]} if isinstance(data["trace"], str) else data["trace"]
@@ -139,7 +140,7 @@ class WorkloadConfig(Part):
 
     @property
     def traced(self) -> list[str]:
-        """Which parts come from the trace."""
+        """Names of the parts that come from the trace."""
         return [name for name in TRACED_PARTS if getattr(self, name).kind == "trace"]
 
     @model_validator(mode="after")
@@ -153,12 +154,12 @@ class WorkloadConfig(Part):
 
     @property
     def limited_by_time(self) -> bool:
-        """Whether a duration says how many requests there are."""
+        """Whether a duration determines the number of requests."""
         return self.arrivals.kind not in ("all_at_once", "closed_loop")
 
     @property
     def missing(self) -> str:
-        """Why the number of requests is not known; empty if it is."""
+        """Why the number of requests is unknown; empty if it is known."""
         if self.num_requests is not None or self.duration is not None:
             return ""
         if not self.traced:
@@ -172,8 +173,10 @@ class WorkloadConfig(Part):
     @model_validator(mode="after")
     def _number_is_known(self) -> Self:
         if self.duration is not None and not self.limited_by_time:
-            raise invalid(f"duration says nothing of arrivals of kind {self.arrivals.kind}; give num_requests")
-        if self.missing and not self.limited_by_time:  # if a duration would do, that of the simulation may
+            raise invalid(f"duration does not limit arrivals of kind {self.arrivals.kind}; give num_requests")
+        if (
+            self.missing and not self.limited_by_time
+        ):  # where a duration is enough, the simulation's duration may supply it
             raise invalid(self.missing)
         return self
 

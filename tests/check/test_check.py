@@ -481,7 +481,7 @@ def test_degrees_of_training(file: Path, parallelism: str, expected: str | None)
         ("[TP]", "text is needed, not a list"),
         ("ZERO1_FSDP", "strategy 'ZERO1_FSDP' names more than one kind of data parallelism, or one kind twice"),
         ("ZERO3", "unknown strategy 'ZERO3': ZeRO-3 is FSDP"),
-        ("TP_SP", "unknown strategy 'TP_SP': sequence parallelism is no strategy of its own; write sequence_parallel"),
+        ("TP_SP", "unknown strategy 'TP_SP': sequence parallelism is not a strategy; write sequence_parallel"),
         ("TP_DP", "unknown strategy 'TP_DP': data parallelism is DDP, ZERO1, ZERO2, FSDP or HSDP"),
         ("TP_XX", "unknown strategy 'TP_XX', did you mean 'TP_PP'?"),
         ("TP_TP", "strategy 'TP_TP' names more than one kind of data parallelism, or one kind twice"),

@@ -119,7 +119,7 @@ def test_validate_all_returns_every_scenario() -> None:
         ("scenarios: {a: 1}", "x.yaml:1:1: scenarios: a list of at least one scenario"),
         ("defaults: {a: 1}", "x.yaml:1:1: scenarios: a list of at least one scenario"),
         ("defaults: 3\nscenarios: [{name: a}]", "x.yaml:1:11: defaults: the defaults are a mapping"),
-        ("scenarios: [{name: a}]\nmodel: b", "x.yaml:2:1: model: 'model' stands beside 'scenarios'; put it into"),
+        ("scenarios: [{name: a}]\nmodel: b", "x.yaml:2:1: model: 'model' is not allowed next to 'scenarios'; put it"),
         ("scenarios:\n  - a", "x.yaml:2:5: scenarios[0]: a scenario is a mapping"),
         ("scenarios:\n  - seed: 1", "x.yaml:2:5: scenarios[0]: missing required key 'name'"),
         ("scenarios:\n  - name: 12", "x.yaml:2:11: scenarios[0].name: a scenario's name is text"),

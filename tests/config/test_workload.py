@@ -179,7 +179,7 @@ def test_a_bad_field_is_named(length: dict[str, Any], place: str) -> None:
         ({"kind": "empirical"}, "either values or a file with a column is needed"),
         ({"kind": "empirical", "values": [1], "file": "x", "column": "y"}, "either values or a file"),
         ({"kind": "empirical", "file": "x"}, "file and column belong together"),
-        ({"kind": "empirical", "values": [1, 2], "weights": [1]}, "as many weights as values are needed, 2, not 1"),
+        ({"kind": "empirical", "values": [1, 2], "weights": [1]}, "one weight for each value is needed, 2, not 1"),
     ],
 )
 def test_lengths_that_make_no_sense_are_explained(length: object, expected: str) -> None:
@@ -259,7 +259,7 @@ OF_TRACE = {"prompt_tokens": {"kind": "trace"}, "output_tokens": {"kind": "trace
     [
         (
             {"duration": "1 h", "arrivals": {"kind": "all_at_once"}},
-            "duration says nothing of arrivals of kind all_at_once",
+            "duration does not limit arrivals of kind all_at_once",
         ),
         (
             {"duration": "1 h", "arrivals": {"kind": "closed_loop", "concurrency": 4}},
@@ -273,7 +273,7 @@ OF_TRACE = {"prompt_tokens": {"kind": "trace"}, "output_tokens": {"kind": "trace
         ({"sessions": {"turns": 2, "think_time": 5}}, "sessions.think_time.fixed.time: "),
         ({"sessions": {"turns": 2, "think_time": []}}, "a time, or a mapping with a kind"),
         ({"prefixes": {"tokens": {"kind": "trace"}}}, "tokens cannot come from a trace"),
-        ({"prefixes": {"tokens": 5, "groups": 2, "weights": [1]}}, "as many weights as groups are needed, 2, not 1"),
+        ({"prefixes": {"tokens": 5, "groups": 2, "weights": [1]}}, "one weight for each group is needed, 2, not 1"),
         ({"priorities": {}}, "priorities: "),
         ({"tenants": {"a": 0}}, "tenants.a: "),
         ({"priorities": {"high": 1}}, "priorities.high"),
