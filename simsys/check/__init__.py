@@ -1,8 +1,10 @@
-"""Whether scenarios can be simulated, with all problems at once, each at the line that is wrong.
+"""Checks whether scenarios can be simulated, and reports all problems at once, each at its line.
 
-A scenario is built, which applies the rules of `simsys.build.rules`; the check adds memory, run time, suggestions that
-were tried, and remedies for what does not fit, and hands the built scenario to the run.
+Building a scenario applies the rules of `simsys.build.rules`. The check adds the rules of memory and run time, tested
+suggestions, and remedies for scenarios that do not fit. The run uses the built scenario.
+
 Start with `scenario.py`, then `suggestions.py` and `advice.py`.
+
 May import: build, config, errors, framework, model, parallel, simulation, sums, units.
 """
 

@@ -1,4 +1,4 @@
-"""What would make a job fit, as fixes and as the end of a message."""
+"""Remedies for a job that does not fit into memory, as fixes and as the end of a message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OTHERWISE = "no settings that were tried make it fit; a smaller model or a GPU w
 def memory_fixes(
     job: TrainingJob | ServingJob, trials: Trials, tokens: int = 1, *, measured: bool = True
 ) -> list[Fix]:
-    """Settings with which a job fits and passes all other checks, the best first.
+    """Return settings with which a job fits and passes all other checks, the best first.
 
     Args:
-        job: What does not fit.
+        job: The job that does not fit.
         trials: Checks its scenario with other settings.
         tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
-        measured: Whether to find out by simulation which is best; else what usually costs least is.
+        measured: Whether to compare the settings by simulation; otherwise the usual order of costs decides.
     """
     if isinstance(job, TrainingJob):
         watch = Stopwatch(job) if measured else Stopwatch(job, limit=0)
@@ -33,7 +33,7 @@ def memory_fixes(
 
 
 def training_fixes(effects: Sequence[LeverEffect]) -> Iterator[Fix]:
-    """The levers with which a job fits, in their order."""
+    """Levers with which a job fits, the best first."""
     for effect in effects:
         if effect.fits:
             figures = {key: value for key, value in effect.as_dict().items() if key not in ("settings", "fits")}
@@ -46,7 +46,7 @@ def _serving_fixes(job: ServingJob, tokens: int, *, measured: bool) -> Iterator[
 
 
 def advice(fixes: Sequence[Fix]) -> str:
-    """What would make a job fit: the best, with what it saves and costs."""
+    """The best remedy for a job that does not fit, with its savings and costs, as the end of a message."""
     if not fixes:
         return OTHERWISE
     best = fixes[0]

@@ -1,4 +1,4 @@
-"""The clusters of scenarios that are checked: what is tried beside an error mostly has the same large one."""
+"""The clusters of checked scenarios. Trials of suggestions mostly reuse the cluster of the scenario."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simsys.config.experiment import SimulationConfig
 
 
 class Clusters:
-    """Builds the cluster of a scenario, if it is another one than that of the scenario before."""
+    """Builds the cluster of a scenario, if it differs from the cluster of the previous scenario."""
 
     def __init__(self) -> None:
         self._written = ""

@@ -1,7 +1,7 @@
-"""Levers of several kinds together: the mildest of each kind that suffices, pairs of kinds, and as many as it takes.
+"""Combinations of levers: the mildest sufficient lever of each kind, pairs of kinds, and larger combinations.
 
-A kind yields the variants of one setting, the mildest first. What a kind offers is asked of the job as the other
-levers have left it, so that settings that depend on each other come out right.
+A kind yields the variants of one setting, the mildest first. In a combination, the variants of a kind are generated
+for the job with the other levers applied, so that dependent settings are consistent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Combining(Generic[Job]):
 
     Args:
         job: What needs memory.
-        kinds: Kinds of levers, what usually costs least first.
+        kinds: Kinds of levers, ordered by their usual costs, the lowest first.
         checked: The job with a lever's settings; None if they do not fit together.
         fits: Whether a job fits into memory.
-        held_bytes: What a job holds, where it does not fit.
+        held_bytes: Memory that a job needs where it does not fit.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Combining(Generic[Job]):
         self._held_bytes: Callable[[Job], float] = held_bytes
 
     def singles(self) -> Iterator[tuple[Lever, Job]]:
-        """Of each kind the mildest variant with which the job fits; where there is none, the one that saves most."""
+        """For each kind, the mildest variant with which the job fits, or else the variant that saves most."""
         for kind in self._kinds:
             variants = list(self._variants(self._job, kind))
             if variants:
@@ -47,14 +47,14 @@ class Combining(Generic[Job]):
                 yield next(fitting, None) or min(variants, key=lambda variant: self._held_bytes(variant[1]))
 
     def pairs(self) -> Iterator[tuple[Lever, Job]]:
-        """Two kinds together with which the job fits, each as mild as that allows."""
+        """Pairs of kinds with which the job fits, each at its mildest sufficient variant."""
         for place, dear in enumerate(self._kinds):
             firsts = list(self._variants(self._job, dear))
             for mild in self._kinds[:place]:
                 yield from self._pair(firsts, mild)
 
     def combinations(self) -> Iterator[tuple[Lever, Job]]:
-        """As many kinds as it takes, at their strongest, none of which could be left out: cheap ones, then few."""
+        """Minimal combinations of the strongest variants: first one of cheap kinds, then one of few kinds."""
         found: list[Lever] = []
         for spared in (list(reversed(self._kinds)), list(self._kinds)):
             variant = self._fewest(spared)
@@ -63,7 +63,7 @@ class Combining(Generic[Job]):
                 yield variant
 
     def _fewest(self, spared: Sequence[Callable[[Job], Iterator[Lever]]]) -> tuple[Lever, Job] | None:
-        """All kinds together, without those that need not be, tried in the order of `spared`."""
+        """All kinds together, without unnecessary ones, which are removed in the order of `spared`."""
         kinds = list(self._kinds)
         best = self._together(kinds)
         if not self._fits(best[1]):

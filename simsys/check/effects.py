@@ -1,4 +1,4 @@
-"""What levers of training save and what they cost in time, found out by simulating the job with each."""
+"""Savings of memory and costs in time of training levers, measured by simulating the job with each."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 MAX_SIMULATIONS = 20
-"""Of one job; levers that come later have no time."""
+"""Most simulations for one job; further levers have no measured time."""
 MAX_WORK = 36_000
-"""Events of all simulations of one job, about, beyond which levers have no time: a second of computation."""
+"""Approximate events of all simulations for one job, about a second of computation; further levers have no measured
+time."""
 MAX_PAIRS = 6
 ITERATIONS = 10
-"""At most, of a data-parallel module whose iterations differ."""
+"""Most simulated iterations, for a data-parallel module with unequal iterations."""
 SAME_TIME = 5e-4
-"""Times that differ by less, relatively, are called the same."""
+"""Relative difference below which two times count as equal."""
 
 
 @dataclass(frozen=True)
 class LeverEffect:
-    """What a lever does.
+    """The effect of a lever.
 
     Args:
         lever: The settings.
-        saved_bytes: By how much less the fullest GPU holds.
-        fits: Whether the job fits then.
-        time_cost: Time per sample relative to that without the lever, less 1; None if it was not measured.
+        saved_bytes: Reduction of the memory of the fullest GPU.
+        fits: Whether the job fits with the lever.
+        time_cost: Time per sample divided by the time without the lever, minus 1; None if it was not measured.
     """
 
     lever: Lever
@@ -45,11 +46,11 @@ class LeverEffect:
 
     @property
     def changes_training(self) -> bool:
-        """Whether the model is trained differently, and not just otherwise computed."""
+        """Whether the training itself changes, not only the way in which it is computed."""
         return "training.optimizer" in self.lever
 
     def figures(self) -> str:
-        """What it saves and costs.
+        """Its savings and costs as text.
 
         Example:
             >>> LeverEffect({"training.optimizer": "sgd"}, 18.2e9, True, -0.012).figures()
@@ -65,11 +66,11 @@ class LeverEffect:
         return ", ".join(parts)
 
     def text(self) -> str:
-        """The settings, what they save and cost."""
+        """The settings with their savings and costs."""
         return f"{lever_text(self.lever)} {self.figures()}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The effect as values for JSON."""
         return {
             "settings": dict(self.lever),
             "saved_bytes": self.saved_bytes,
@@ -80,12 +81,12 @@ class LeverEffect:
 
 
 class Stopwatch:
-    """Simulates a job with levers, each once, at medium detail and without a limit of memory.
+    """Simulates a job with levers, each once, at medium detail and without a memory limit.
 
     Args:
         job: The job without a lever; it need not fit.
         limit: Most simulations.
-        work: Most events that they have together, as `simulation_work` estimates them.
+        work: Most events of all simulations together, as `simulation_work` estimates them.
     """
 
     def __init__(self, job: TrainingJob, limit: int = MAX_SIMULATIONS, work: float = MAX_WORK) -> None:
@@ -94,7 +95,7 @@ class Stopwatch:
         self._found: dict[str, float | None] = {}
 
     def iteration_s(self, lever: Lever) -> float | None:
-        """Seconds per iteration; None if it cannot be simulated or there have been too many simulations."""
+        """Time of an iteration (s); None if the job cannot be simulated or the limits are reached."""
         key = lever_text(lever)
         if key not in self._found:
             try:
@@ -109,7 +110,7 @@ class Stopwatch:
         return self._found[key]
 
     def time_cost(self, lever: Lever) -> float | None:
-        """Time per sample relative to that without the lever, less 1."""
+        """Time per sample divided by the time without the lever, minus 1."""
         before_s, after_s = self.iteration_s({}), self.iteration_s(lever)
         if before_s is None or after_s is None:
             return None
@@ -118,7 +119,7 @@ class Stopwatch:
 
 
 def simulation_work(job: TrainingJob) -> float:
-    """Events that `iteration_seconds` simulates, about: those of passes through blocks, and buckets of gradients.
+    """Approximate events that `iteration_seconds` simulates: passes through blocks, and buckets of gradients.
 
     The processor time of a large cluster is converted into events.
     """
@@ -132,11 +133,11 @@ def simulation_work(job: TrainingJob) -> float:
 def iteration_seconds(job: TrainingJob) -> float:
     """Mean seconds per iteration at medium detail, whether the job fits into memory or not.
 
-    Of many micro-batches only some are simulated, twice: what one more takes in the steady state hardly depends
-    on how many have been. It does where links are nearly as busy as GPUs and fall behind by and by.
+    Of many micro-batches, only two smaller numbers are simulated, and the time of each further one in the steady state
+    is taken from their difference. This is inexact where links are nearly as busy as GPUs and slowly fall behind.
 
     Raises:
-        SimsysError: If it cannot be carried out.
+        SimsysError: If the job cannot be simulated.
     """
     few = max(4, 2 * job.layout.pipeline)
     micro_batches = job.settings.gradient_accumulation_steps
@@ -158,21 +159,21 @@ def _simulated_seconds(job: TrainingJob, micro_batches: int) -> float:
 
 
 def lever_effect(job: TrainingJob, lever: Lever, watch: Stopwatch) -> LeverEffect:
-    """What one lever saves and costs."""
+    """The effect of one lever."""
     return replace(_saving(job, (lever, pulled(job, lever))), time_cost=watch.time_cost(lever))
 
 
 def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[LeverEffect]:
-    """What the levers of a job do, the best first.
+    """The effects of the levers of a job, the best first.
 
-    That is: those with which it fits, by the time they cost, what changes the training last; then those that do not
-    suffice, by what they save. Where a job does not fit, there are pairs of which neither suffices alone, and if no
-    two suffice, as many together as it takes.
+    Levers with which the job fits come first, ordered by their costs in time; changes of the training come last among
+    them. Insufficient levers follow, ordered by their savings. For a job that does not fit, there are also pairs of
+    insufficient levers, and if no pair suffices, larger combinations.
 
     Args:
-        job: What needs memory.
+        job: The job that needs memory.
         watch: Measures the time.
-        every: Whether to measure those that do not suffice too.
+        every: Whether to measure insufficient levers too.
     """
     effects = [_saving(job, variant) for variant in single_levers(job)]
     if memory_problem(job):
@@ -182,7 +183,7 @@ def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) ->
         if not any(effect.fits for effect in effects):
             effects += [_saving(job, variant) for variant in lever_combinations(job)]
     helping = [effect for effect in effects if effect.saved_bytes > 0]
-    helping.sort(key=lambda effect: not effect.fits)  # while simulations last, those that suffice come first
+    helping.sort(key=lambda effect: not effect.fits)  # sufficient levers are measured first
     measured = (
         replace(effect, time_cost=watch.time_cost(effect.lever)) if every or effect.fits else effect
         for effect in helping

@@ -1,7 +1,7 @@
-"""How much processor time a simulation takes, about, before it begins; long simulations are refused by default.
+"""Estimates the processor time of a simulation before it begins; long simulations are refused by default.
 
-The times of a rank's part of a block, of a step and so on were measured on a core of a shared x86 machine, and so an
-estimate may be off by a factor of two or three. It is the same on every machine.
+The constants were measured on a core of a shared x86 machine, so an estimate may be wrong by a factor of two or three.
+The estimate does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ LEVEL: KeyPath = ("simulation", "lod")
 TRAINING: KeyPath = ("training",)
 WORKLOAD: KeyPath = ("workload",)
 GPU_S = 120e-6
-"""To build and to report of each GPU of a cluster, with its links."""
+"""Time to build and to report each GPU of a cluster, with its links."""
 TRAINING_GPU_S, MEMBER_S = 0.4e-3, 0.8e-3
-"""The same for each GPU that trains on several nodes, with its mirrors; and of each member of a data-parallel group,
-whose ways are looked up for every step of every algorithm."""
+"""Time of each GPU that trains on several nodes, with its mirrored ranks, and of each member of a data-parallel group,
+with the look-up of its routes for each step of each algorithm."""
 BLOCK_EVENTS = {"plain": 4, "sharded": 6, "tensor": 16, "context": 40}
-"""Of a block's passes with a micro-batch at medium, as counted in runs of 24 blocks, for each way of dividing it."""
+"""Events of a block's passes with a micro-batch at medium, by the division of the block, counted in runs of 24
+blocks."""
 EVENT_S = 15e-6
 MEETING_S = 50e-6
-"""Instead, where the transfers of several jobs meet on links."""
+"""Time of an event where the transfers of several jobs share links."""
 BUCKET_BYTES = 25e6
-"""Of gradients that are exchanged at once."""
+"""Size of a bucket of gradients."""
 STAGE_S = {"inside": 20e-6, "over nodes": 2e-3}
-"""Of a micro-batch in a pipeline stage at medium, if its transfers may meet others on links between nodes or not."""
+"""Time of a micro-batch in a pipeline stage at medium, by whether its transfers may share links between nodes."""
 ITERATION_S = 10e-6
-"""To report of an iteration."""
+"""Time to report an iteration."""
 RANK_BLOCK_S = {"plain": 20e-6, "sharded": 35e-6, "tensor": 60e-6, "context": 100e-6}
-"""Of a block's passes with a micro-batch on one rank at high."""
+"""Time of a block's passes with a micro-batch on one rank at high."""
 REQUEST_S = {"plain": 12e-6, "replicas": 30e-6, "split": 80e-6, "pipeline": 300e-6}
-"""Of a request at medium, for each thing that a deployment has."""
+"""Time of a request at medium, for each feature of a deployment."""
 LAYER_S = {"plain": 0.8e-6, "tensor": 4e-6, "nodes": 60e-6}
-"""Of a layer of a serving step at high: alone, with tensor parallelism inside a node, and over several."""
+"""Time of a layer of a serving step at high: alone, with tensor parallelism inside a node, and over several nodes."""
 STEP_S = 20e-6
-"""Of a serving step that is simulated by itself."""
+"""Time of a serving step that is simulated individually."""
 
 
 def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfig | None = None) -> None:
-    """Book that a sound job takes more processor time than it may.
+    """Record an error if a valid job needs more processor time than allowed.
 
     Args:
         job: The job.
-        found: Where it is booked.
+        found: Collects the error.
         given: Which of several jobs it is, with its placement; None if it is alone.
     """
     if found.limit_s == math.inf:
@@ -64,12 +65,12 @@ def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfi
             if dearest == GPUS
             else f"at {job.config.simulation.lod} detail, this"
         )
-        more = f"takes some {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
+        more = f"needs about {_about(total_s)} of processor time, more than --limit allows ({found.limit_s:.3g} s)"
         found.error(dearest, f"{what} {more}; --yes simulates it anyway")
 
 
 def cpu_parts(job: TrainingJob | ServingJob, *, meets: bool = False) -> dict[KeyPath, float]:
-    """Processor time of a simulation (s), about, by the setting that it depends on most.
+    """Approximate processor time of a simulation (s), by the setting that each part depends on most.
 
     Args:
         job: The job.
@@ -86,7 +87,7 @@ def cpu_parts(job: TrainingJob | ServingJob, *, meets: bool = False) -> dict[Key
 
 
 def cluster_s(job: TrainingJob | ServingJob) -> float:
-    """Processor time that the size of a cluster costs (s), about, however little is done on it."""
+    """Approximate processor time for the size of a cluster (s), independent of the work on it."""
     built_s, layout = GPU_S * job.cluster.num_gpus, job.layout
     if isinstance(job, ServingJob) or layout.world_size <= job.cluster.gpus_per_node:
         return built_s
@@ -94,7 +95,7 @@ def cluster_s(job: TrainingJob | ServingJob) -> float:
 
 
 def block_events(job: TrainingJob, micro_batches: int) -> float:
-    """Events of an iteration at medium, about: those of passes through blocks, and buckets of gradients."""
+    """Approximate events of an iteration at medium: passes through blocks, and buckets of gradients."""
     each = ordered_sum(BLOCK_EVENTS[name] for name in _division(job))
     buckets = 4 * job.model.parameters / job.layout.tensor / BUCKET_BYTES
     return micro_batches * each * max(1, job.model.num_layers) + buckets
@@ -108,14 +109,14 @@ def _division(job: TrainingJob) -> list[str]:
 
 
 def _high_s(job: TrainingJob) -> float:
-    """Of all iterations at high: every rank computes every block."""
+    """Time of all iterations at high: every rank computes every block."""
     ranks = job.layout.world_size / job.layout.pipeline
     each_s = ordered_sum(RANK_BLOCK_S[name] for name in _division(job)) * max(1, job.model.num_layers)
     return ordered_sum(phase.iterations * ranks * phase.micro_batches * each_s for phase in job.phases)
 
 
 def _medium_s(job: TrainingJob, *, meets: bool) -> float:
-    """Of all iterations at medium: of those of a phase that are alike only one is simulated."""
+    """Time of all iterations at medium: of the equal iterations of a phase only one is simulated."""
     layout, settings = job.layout, job.config.simulation
     varied = job.config.hardware.jitter is not None or settings.collect_events or meets
     alike = job.data_parallel[0].same_every_step and not varied
@@ -130,7 +131,7 @@ def _medium_s(job: TrainingJob, *, meets: bool) -> float:
 
 
 def _requests_s(job: ServingJob) -> float:
-    """Of all requests at medium, where the steps between two of their arrivals and ends are one event."""
+    """Time of all requests at medium, where the steps between two arrivals or ends of requests are one event."""
     settings, layout = job.settings, job.layout
     has = {
         "plain": True,
@@ -145,7 +146,7 @@ def _requests_s(job: ServingJob) -> float:
 
 
 def _steps_s(job: ServingJob) -> float:
-    """Of all steps at high."""
+    """Time of all steps at high."""
     layout = job.layout
     apart = layout.tensor > 1 and layout.tensor > job.cluster.gpus_per_node
     layer_s = LAYER_S["nodes" if apart else "tensor" if layout.tensor > 1 else "plain"]
@@ -153,7 +154,7 @@ def _steps_s(job: ServingJob) -> float:
 
 
 def _steps(job: ServingJob) -> float:
-    """Steps of all replicas: those for whole chunks of prompts, and those for tokens with as many requests at once."""
+    """Steps of all replicas: full chunks of prompts, and decode steps of the estimated number of running requests."""
     requests, replicas = job.requests, max(1, job.layout.data)
     spec = job.cluster.spec
     weights_bytes = job.model.parameters * 2.0 / job.layout.tensor
@@ -174,7 +175,7 @@ def _served(job: ServingJob) -> float:
 
 
 def _about(seconds: float) -> str:
-    """A time with one digit, such as ``40 s`` or ``3 h``."""
+    """A time with one significant digit, such as ``40 s`` or ``3 h``."""
     for unit, length_s in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * length_s:
             return f"{float(f'{seconds / length_s:.1g}'):,.0f} {unit}"

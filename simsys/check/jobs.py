@@ -1,4 +1,4 @@
-"""The jobs of a scenario as scenarios of their own, whose problems are found at the lines of the file."""
+"""The jobs of a scenario as separate scenarios; their problems are reported at the lines of the file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from simsys.errors import Problem
 
 @dataclass(frozen=True)
 class OneJob:
-    """One job, as if it were alone.
+    """One job as a separate scenario.
 
     Args:
         index: Its place in the list.
-        job: What the list says of it.
+        job: Its entry in the list.
         config: Its scenario.
         source: Where its settings were written.
     """
@@ -29,7 +29,7 @@ class OneJob:
     source: ScenarioSource
 
     def in_the_file(self, problems: Iterable[Problem]) -> Iterator[Problem]:
-        """The same problems, with the job's name and their paths in the file; others of the cluster as they are."""
+        """Add the job's name and paths in the file to problems of the job; problems of the cluster stay unchanged."""
         for problem in problems:
             section = problem.path.split(".")[0].split("[")[0]
             if section not in (*JOB_SECTIONS, "gpus"):
@@ -41,12 +41,12 @@ class OneJob:
             yield replace(problem, path=path, message=f"job {self.job.name}: {problem.message}", fixes=fixes)
 
     def _in_the_file(self, edits: Mapping[str, Any]) -> dict[str, Any]:
-        """Settings that the job gives itself, by their paths in the file."""
+        """Settings that the job has itself, by their paths in the file."""
         return {f"jobs[{self.index}].{path}": value for path, value in edits.items()}
 
 
 def jobs_of(source: ScenarioSource, config: SimulationConfig) -> Iterator[OneJob]:
-    """Each job of a scenario, with the placement that holds for it.
+    """Each job of a scenario, with its own placement or the placement of the cluster.
 
     Args:
         source: Where the scenario's settings were written.
@@ -62,7 +62,7 @@ def jobs_of(source: ScenarioSource, config: SimulationConfig) -> Iterator[OneJob
 
 @dataclass(frozen=True)
 class _Locate:
-    """Finds settings of a job where the job, or else its scenario, gives them."""
+    """Finds a setting of a job in its own entry, or else in the scenario."""
 
     source: ScenarioSource
     index: int

@@ -1,8 +1,7 @@
-"""Whether a scenario fits into device memory, and levers: settings that would change that.
+"""Checks whether a scenario fits into device memory, and applies levers: settings that change the memory need.
 
-A lever is a set of settings that can be written into the experiment file. Which there are is said by
-`training_levers` and `serving_levers`; one is named only after the scenario with these settings has been built and
-has passed the same memory rule.
+A lever is a set of settings that can be written into the experiment file. `training_levers` and `serving_levers` list
+them. A lever is proposed only after the scenario with its settings was built and passed the memory rule.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def memory_problem(job: TrainingJob | ServingJob, tokens: int = 1) -> str:
     """Why a job does not fit into the memory of its GPUs; empty if it does.
 
     Args:
-        job: What to fit.
+        job: The job to check.
         tokens: In serving, the shortest request (prompt and output) that must fit into the KV cache alone.
     """
     if isinstance(job, TrainingJob):
@@ -57,7 +56,7 @@ def _no_room(pool: ServingJob, tokens: int) -> str:
 
 
 def lever_text(lever: Lever) -> str:
-    """The settings as they would be written in YAML.
+    """The settings as text in YAML.
 
     Example:
         >>> lever_text({"parallelism.tp_degree": 4, "parallelism.dp_degree": 2})
@@ -71,7 +70,7 @@ def _yaml(value: Any) -> str:
 
 
 def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
-    """The scenario with a lever's settings."""
+    """A copy of the scenario with a lever's settings."""
     folder = config.folder
     for path, value in lever.items():
         config = _with(config, key_path(path), value)
@@ -79,7 +78,7 @@ def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
 
 
 def _with(part: Any, path: KeyPath, value: Any) -> Any:
-    """A part of a scenario with a setting below it."""
+    """A copy of a part of a scenario with one setting in it changed."""
     if not path:
         return value
     key, rest = path[0], path[1:]
@@ -91,7 +90,7 @@ def _with(part: Any, path: KeyPath, value: Any) -> Any:
 
 
 def changed_setup(job: TrainingJob | ServingJob, lever: Lever) -> tuple[SimulationConfig, Cluster]:
-    """The scenario of a job with a lever's settings, and the cluster that it describes then."""
+    """The scenario of a job with a lever's settings, and the cluster of this scenario."""
     config = changed(job.config, lever)
     if not any(path.startswith("hardware.") for path in lever):
         return config, job.cluster
@@ -99,7 +98,7 @@ def changed_setup(job: TrainingJob | ServingJob, lever: Lever) -> tuple[Simulati
 
 
 def pulled(job: Job, lever: Lever) -> Job:
-    """The job with a lever's settings; it is not checked."""
+    """Build the job with a lever's settings, without a check."""
     return cast(Job, job_of(*changed_setup(job, lever), job.model))
 
 

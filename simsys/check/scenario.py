@@ -1,6 +1,7 @@
-"""Whether scenarios can be simulated: names, options, degrees, precisions, workloads and memory, all at once.
+"""Checks whether scenarios can be simulated: names, options, degrees, precisions, workloads and memory.
 
-The schema says what a file may hold; this says what fits together, at the line of the value that is wrong.
+The schema checks each value of a file; this module checks whether the values fit together, and reports all problems at
+their lines.
 """
 
 from __future__ import annotations
@@ -36,17 +37,18 @@ from simsys.config.validation import validate
 from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem
 
 HELD_REQUESTS = 1_000_000
-"""Of all scenarios of a file between check and run, about 100 MB; those of further scenarios are drawn again."""
+"""Requests that all scenarios of a file may keep between check and run, about 100 MB; requests of further scenarios
+are drawn again."""
 
 
 class Verdict(NamedTuple):
-    """What a check of one scenario has found.
+    """The result of the check of one scenario.
 
     Args:
-        errors: What is wrong with it.
-        infeasible: What does not fit although nothing is wrong.
-        warnings: What may have been meant otherwise than it was understood.
-        built: The scenario as it was built; None if anything is wrong with it.
+        errors: Its errors.
+        infeasible: Reasons why a valid scenario does not fit its hardware.
+        warnings: Settings that may have an unintended meaning.
+        built: The built scenario; None if it has any problem.
     """
 
     errors: list[Problem]
@@ -56,7 +58,7 @@ class Verdict(NamedTuple):
 
 
 class _Collected:
-    """What is wrong with several scenarios or jobs; what all of them have in common is met once each, said once."""
+    """Problems of several scenarios or jobs. A problem that they share is reported once."""
 
     def __init__(self) -> None:
         self.errors: dict[Problem, None] = {}  # ordered sets
@@ -64,7 +66,7 @@ class _Collected:
         self.warnings: dict[Problem, None] = {}
 
     def add(self, verdict: Verdict, placed: Callable[[list[Problem]], Iterable[Problem]] = iter) -> None:
-        """Add what a check has found, `placed` where it stands in the file."""
+        """Add the problems of a check, after `placed` has added their places in the file."""
         self.errors |= dict.fromkeys(placed(verdict.errors))
         self.infeasible |= dict.fromkeys(placed(verdict.infeasible))
         self.warnings |= dict.fromkeys(placed(verdict.warnings))
@@ -84,17 +86,17 @@ def check_file(
     Args:
         path: The experiment file.
         assignments: Settings from the command line, such as ``"parallelism.tp_degree=4"``.
-        names: Which scenarios; all if empty.
+        names: Names of the scenarios to check; all if empty.
         memory: Whether they have to fit into device memory too.
-        limit_s: Processor time that the simulation of one of them may take, as estimated.
-        warn: Called with what is doubtful about them, each problem once.
+        limit_s: Largest estimated processor time (s) of the simulation of one scenario.
+        warn: Called with the warnings, each once.
 
     Returns:
-        The scenarios, all of which can be simulated, as they were built.
+        The built scenarios, all of which can be simulated.
 
     Raises:
         ConfigError: With every problem of every scenario, in file order.
-        InfeasibleConfigError: If all that is wrong is that scenarios do not fit their hardware.
+        InfeasibleConfigError: If the only problem is that scenarios do not fit their hardware.
         UsageError: If an assignment is malformed.
     """
     held, scenarios, of_all = 0, list[Built](), _Collected()
@@ -120,7 +122,7 @@ def check_file(
 
 
 def check_config(config: SimulationConfig) -> list[Problem]:
-    """What is wrong with a scenario that was made in Python; the problems have paths but no lines."""
+    """Check a scenario that was made in Python; its problems have paths but no lines."""
     verdict = _verdict(config)
     return [*verdict.errors, *verdict.infeasible]
 
@@ -129,8 +131,8 @@ def sound(config: SimulationConfig) -> Built:
     """Build a scenario that was made in Python; refuse it exactly where `check_file` refuses it in a file.
 
     Raises:
-        ConfigError: With every problem, if something is wrong.
-        InfeasibleConfigError: If all that is wrong is that it does not fit its hardware.
+        ConfigError: With every problem of the scenario.
+        InfeasibleConfigError: If the only problem is that it does not fit its hardware.
     """
     verdict = _verdict(config)
     if verdict.errors:
@@ -153,7 +155,7 @@ def check_scenario(
         source: Where its settings were written.
         config: The scenario.
         memory: Whether it has to fit into device memory too.
-        limit_s: Processor time that its simulation may take, as estimated.
+        limit_s: Largest estimated processor time (s) of its simulation.
     """
     clusters = Clusters()
     if config.jobs is None:
@@ -177,7 +179,7 @@ def _check_one(
     memory: bool,
     limit_s: float,
 ) -> Verdict:
-    """Check a scenario that is one job: `job` of several, or all."""
+    """Check a scenario of one job: `job` of several, or the whole scenario."""
     found = Findings(with_aliases(source), limit_s=limit_s)
     made = _look_into(config, job, found, clusters, memory=memory)
     trials = trials_of(config, job, source, clusters, memory=memory)
@@ -190,7 +192,7 @@ def _check_one(
 
 
 def _furthered(trials: Trials, job: JobConfig | None, lever: Lever, clusters: Clusters) -> list[Fix] | None:
-    """A lever with what makes the scenario fit; None if with the lever it is not sound, or fits."""
+    """A lever with further fixes that make the scenario fit; None if it leaves an error, or suffices alone."""
     config = changed(trials.config, lever)
     made = _look_into(config, job, Findings(unlocated({})), clusters, memory=True)
     if not isinstance(made, _Unfit):
@@ -207,7 +209,7 @@ def trials_of(
     *,
     memory: bool = True,
 ) -> Trials:
-    """Checks a scenario with other settings; of one of several jobs, with others of those that it gives itself.
+    """Return trials of a scenario with other settings; for one of several jobs, only its own settings change.
 
     Args:
         config: The scenario.
@@ -231,7 +233,7 @@ def trials_of(
 
 
 class _Unfit(NamedTuple):
-    """A job that is sound but does not fit into memory, why, and the shortest request that it should have room for."""
+    """A valid job that does not fit into memory, the reason, and the shortest request that has to fit."""
 
     job: Job
     problem: str
@@ -241,7 +243,7 @@ class _Unfit(NamedTuple):
 def _look_into(
     config: SimulationConfig, job: JobConfig | None, found: Findings, clusters: Clusters, *, memory: bool
 ) -> Built | _Unfit | None:
-    """Build a scenario and book what is wrong with it; None if something is, apart from memory."""
+    """Build a scenario and record its problems; None if it has a problem other than memory."""
     with profiles_read() as read:
         made = assemble(config, found, job, clusters.of)
     if made is None:
@@ -256,7 +258,7 @@ def _look_into(
 
 
 def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
-    """What else is wrong with a scenario that does not fit the schema."""
+    """Add the problems of the valid part of a scenario that does not fit the schema."""
     rest = salvage(source.data)
     if rest is None:
         return []
@@ -265,7 +267,7 @@ def _check_the_rest(source: ScenarioSource, folder: Path) -> list[Problem]:
 
 
 def _say_what_would_fit(unfit: _Unfit, trials: Trials, found: Findings) -> None:
-    """Book that a job does not fit, and what would make it fit; the caret points at the first setting of that."""
+    """Record that a job does not fit, with remedies; the caret points at the first setting of the best remedy."""
     fixes = memory_fixes(unfit.job, trials, unfit.shortest)
     edited = [key_path(setting) for setting in (fixes[0].edits if fixes else ())]
     place = next((path for path in edited if found.written(path)), source_path(unfit.job.config.model))

@@ -1,4 +1,4 @@
-"""What levers of serving do to latencies, found out by simulating the first requests with each."""
+"""Effects of serving levers on latencies, measured by simulating the first requests with each."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from simsys.simulation import simulate_job
 from simsys.units import Dimension, pretty
 
 REQUESTS = 32
-"""The first requests of a workload, which are simulated."""
+"""Number of the first requests of a workload that are simulated."""
 MAX_SIMULATIONS = 8
-"""Of one job; levers that come later have no latency."""
+"""Most simulations for one job; further levers have no measured latency."""
 MAX_PAIRS = 6
 NUMBERS = ("serving.precision", "serving.kv_precision")
-"""Settings that change what the model answers."""
+"""Settings that change the output of the model."""
 
 
 @dataclass(frozen=True)
 class ServingEffect:
-    """What a lever does with which a job fits.
+    """The effect of a lever with which a job fits.
 
     Args:
         lever: The settings.
-        gpus: GPUs of the cluster that it needs in place of the present one; 0 if that stays.
+        gpus: GPUs of the cluster that replaces the present one; 0 if the cluster stays.
         latency_s: Mean end-to-end latency of the first requests; None if it was not measured.
     """
 
@@ -39,16 +39,16 @@ class ServingEffect:
 
     @property
     def changes_answers(self) -> bool:
-        """Whether weights, keys or values are kept in fewer bits."""
+        """Whether weights or the KV cache have fewer bits."""
         return self.fewer_bits > 0
 
     @property
     def fewer_bits(self) -> int:
-        """How many of them are."""
+        """Number of settings that reduce bits."""
         return sum(path in NUMBERS for path in self.lever)
 
     def figures(self) -> str:
-        """What it costs.
+        """Its costs as text.
 
         Example:
             >>> ServingEffect({"serving.precision": "fp8"}, latency_s=0.532).figures()
@@ -62,7 +62,7 @@ class ServingEffect:
         return ", ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """What it does, ready for JSON."""
+        """The effect as values for JSON."""
         return {
             "latency_s": self.latency_s,
             "changes_answers": self.changes_answers,
@@ -73,12 +73,12 @@ class ServingEffect:
 def serving_effects(job: ServingJob, tokens: int, limit: int = MAX_SIMULATIONS) -> list[ServingEffect]:
     """Levers with which a job fits, the best first.
 
-    The fewest additional GPUs come first, of these what keeps the most bits, and of these the shortest latency. There
-    are pairs of which neither suffices alone, and if no two suffice, as many together as it takes. More hardware is
-    combined with other settings only where it does not suffice alone.
+    They are ordered by additional GPUs, then by settings that reduce bits, then by latency. There are also pairs of
+    insufficient levers, and if no pair suffices, larger combinations. More hardware is combined with other settings
+    only if it does not suffice alone.
 
     Args:
-        job: What does not fit.
+        job: The job that does not fit.
         tokens: The shortest request (prompt and output) that must fit into the KV cache alone.
         limit: Most simulations.
     """
@@ -109,7 +109,7 @@ def _rank(effect: ServingEffect) -> tuple[int, int, float, int]:
 
 
 def _latency_s(job: ServingJob, lever: Lever) -> float | None:
-    """Mean end-to-end latency of the first requests; None if none can be simulated or completed."""
+    """Mean end-to-end latency (s) of the first requests; None if none can be simulated or completed."""
     workload = job.config.workload
     given = workload.num_requests if workload is not None else None
     settings: Lever = {

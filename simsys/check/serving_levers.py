@@ -1,4 +1,4 @@
-"""What would make serving fit: one small function for each kind of lever, and which settings a job allows.
+"""Levers that make serving fit: one small function for each kind, and the rules for the settings of a job.
 
 A kind yields its variants, the mildest first. To add one, write such a function and put it into `KINDS`.
 """
@@ -31,21 +31,21 @@ Variant: TypeAlias = tuple[Lever, ServingJob]
 MAX_NODES = 16
 """Most nodes of a replica that are proposed."""
 MOST_OF_MEMORY = 0.95
-"""Share of device memory that an engine may be given; the rest is for what it does not count."""
+"""Largest share of device memory that is proposed for an engine; the rest is for memory that it does not count."""
 POOLS = ("prefill", "decode")
 
 
 def memory_share(job: ServingJob) -> Iterator[Lever]:
-    """More of the memory: what the engine takes by default, or nearly all."""
+    """A larger share of the memory: the engine's default, or nearly all."""
     usual = job.settings.defaults["gpu_memory_utilization"].value
     share = job.settings.gpu_memory_utilization
     if job.settings.num_gpu_blocks_override is not None or job.settings.kv_cache_memory_bytes is not None:
-        return  # which say how large the cache is instead
+        return  # these settings give the size of the cache instead
     yield from ({"serving.gpu_memory_utilization": more} for more in (usual, MOST_OF_MEMORY) if more > share)
 
 
 def fewer_blocks(job: ServingJob) -> Iterator[Lever]:
-    """As many blocks of the KV cache as there is room for, where more are written."""
+    """The number of KV blocks that fit, if the scenario asks for more."""
     written = job.settings.num_gpu_blocks_override
     room = min(
         int((pool.usable_bytes - ordered_sum(held.values())) // pool.block_bytes(stage))
@@ -57,7 +57,7 @@ def fewer_blocks(job: ServingJob) -> Iterator[Lever]:
 
 
 def more_tensor(job: ServingJob) -> Iterator[Lever]:
-    """Larger tensor-parallel groups of the GPUs that are there."""
+    """Larger tensor-parallel groups on the present GPUs."""
     if job.settings.disaggregated is not None:
         yield from _pool_levers(job)
         return
@@ -65,12 +65,12 @@ def more_tensor(job: ServingJob) -> Iterator[Lever]:
 
 
 def more_stages(job: ServingJob) -> Iterator[Lever]:
-    """Pipelines over the GPUs that are there."""
+    """Pipelines over the present GPUs."""
     yield from _pipeline_levers(job, job.config.hardware.num_nodes)
 
 
 def smaller_steps(job: ServingJob) -> Iterator[Lever]:
-    """Fewer tokens at a time, whose activations take less."""
+    """Fewer tokens per step, for smaller activations."""
     budget = job.settings.max_num_batched_tokens
     while budget // 2 >= job.settings.max_num_seqs:
         budget //= 2
@@ -78,7 +78,7 @@ def smaller_steps(job: ServingJob) -> Iterator[Lever]:
 
 
 def fewer_sequences(job: ServingJob) -> Iterator[Lever]:
-    """Fewer sequences at a time, whose logits take less."""
+    """Fewer sequences per step, for fewer logits."""
     count = job.settings.max_num_seqs
     while count > 1:
         count //= 2
@@ -86,7 +86,7 @@ def fewer_sequences(job: ServingJob) -> Iterator[Lever]:
 
 
 def small_cache(job: ServingJob) -> Iterator[Lever]:
-    """Keys and values in 8 bit."""
+    """A KV cache in 8 bit."""
     known = job.engine.kv_precisions
     half = half_of(job.cluster.spec.peak_flop_per_s)
     if kv_precision(job.settings, job.model, half) == half and (known is None or "fp8" in known):
@@ -94,7 +94,7 @@ def small_cache(job: ServingJob) -> Iterator[Lever]:
 
 
 def small_weights(job: ServingJob) -> Iterator[Lever]:
-    """Weights and arithmetic in 8 bit where GPUs have that, or weights alone in 8 or 4 bit."""
+    """Weights and arithmetic in 8 bit if the GPUs support it, or weights alone in 8 or 4 bit."""
     precision = weights_of(job.settings, job.model)
     if precision in ("fp32", "fp16", "bf16") and "fp8" in job.cluster.spec.peak_flop_per_s:
         yield {"serving.precision": "fp8"}
@@ -129,7 +129,7 @@ KINDS: tuple[Kind, ...] = (
     more_gpus,
     more_nodes,
 )
-"""What usually costs least first."""
+"""Kinds of levers, ordered by their usual costs, the lowest first."""
 
 
 def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
@@ -157,7 +157,7 @@ def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
 
 
 def _room(job: ServingJob) -> float:
-    """Tokens for which the fullest GPU has room beside all else; negative if there is none."""
+    """Tokens that fit into the remaining memory of the fullest GPU; negative if there is no room."""
     return min(
         (pool.usable_bytes - ordered_sum(held.values())) / max(1.0, pool.token_bytes(stage))
         for pool in job.pools
@@ -166,12 +166,12 @@ def _room(job: ServingJob) -> float:
 
 
 def _drawn(job: ServingJob) -> bool:
-    """Whether the network is drawn for just these GPUs."""
+    """Whether the network is defined for exactly this number of GPUs."""
     return job.config.network.topology_type == "custom"
 
 
 def _pool_levers(job: ServingJob) -> Iterator[Lever]:
-    """Larger degrees of pools that prefill or decode, with fewer replicas on the same GPUs."""
+    """Larger degrees of prefill or decode replicas, with fewer replicas on the present GPUs."""
     split = job.settings.disaggregated
     assert split is not None
     degrees = dict(zip(POOLS, split.tp_degrees(job.layout.tensor), strict=True))
@@ -191,7 +191,7 @@ def _pool_levers(job: ServingJob) -> Iterator[Lever]:
 
 
 def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
-    """Degrees that divide the model and the GPUs, with the settings that must change along."""
+    """Degrees that divide the model and the GPUs, with the settings that must change with them."""
     gpus, stages = job.cluster.num_gpus, job.layout.pipeline
     for degree in degrees:
         if split_problem(job.model, degree) or (degree <= gpus and gpus % (degree * stages)):
@@ -208,7 +208,7 @@ def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
 
 
 def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
-    """Pipelines on `num_nodes` nodes, the shortest first: a stage has the GPUs of a node, if the heads allow."""
+    """Pipelines on `num_nodes` nodes, the shortest first; a stage has the GPUs of a node, if the heads allow it."""
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
     if given.stage_layers is not None or given.ep_degree > 1:
         return
@@ -233,7 +233,7 @@ def _split_problem(job: ServingJob, degree: int) -> str:
 
 
 def _along(job: ServingJob, tensor: int, stages: int, gpus: int) -> dict[str, Any]:
-    """The strategy, the replicas and the limits of a fleet that go with such degrees, where they are written."""
+    """The written strategy, replicas and autoscaling limits, adapted to such degrees."""
     given, scaled = job.config.parallelism, job.settings.autoscaling
     lever: dict[str, Any] = {}
     kinds = [kind for kind, named in (("TP", tensor > 1), ("EP", given.ep_degree > 1), ("PP", stages > 1)) if named]

@@ -1,4 +1,4 @@
-"""DDP or FSDP: what each strategy of data parallelism holds and how long an iteration takes with it."""
+"""DDP or FSDP: memory and iteration time with each strategy of data parallelism."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class StrategyFigures:
 
     Args:
         strategy: Its name.
-        memory_bytes: What the fullest GPU holds.
-        fits: Whether that fits.
+        memory_bytes: Memory that the fullest GPU needs.
+        fits: Whether the job fits.
         iteration_s: Time of an iteration; None if it was not measured.
     """
 
@@ -34,24 +34,24 @@ class StrategyFigures:
     iteration_s: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The strategy as values for JSON."""
         return asdict(self)
 
 
 def compare_strategies(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[StrategyFigures]:
-    """The job with each strategy, DDP first; none without data parallelism that simsys ships.
+    """Return the job with each strategy, DDP first; empty unless the job uses a shipped data-parallel strategy.
 
     Args:
-        job: With one of them.
+        job: The job, with one of the strategies.
         watch: Measures the time.
-        every: Whether to measure those that do not fit too.
+        every: Whether to also measure strategies that do not fit.
     """
     found = (_figures(job, data, watch, every=every) for data in DATA_STRATEGIES)
     return [figures for figures in found if figures is not None]
 
 
 def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float, others: str = "") -> str:
-    """Which strategy to use, in one line: the fastest that fits, and of equally fast ones what shards least.
+    """Advice on the strategy in one line: the fastest that fits, and of equally fast ones the one that shards least.
 
     FSDP is compared with DDP, and any other with FSDP, if they fit; else with the next best.
 
@@ -80,7 +80,7 @@ def strategy_advice(found: Sequence[StrategyFigures], capacity_bytes: float, oth
 
 
 def _compared(this_s: float, other_s: float) -> str:
-    """How much faster one is than another."""
+    """Speed of one strategy relative to another, as text."""
     ratio = other_s / this_s
     if abs(ratio - 1) < SAME_TIME:
         return "as fast as"
@@ -88,7 +88,7 @@ def _compared(this_s: float, other_s: float) -> str:
 
 
 def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> StrategyFigures | None:
-    """One strategy; None if there is nothing to choose, or it differs from another in name only."""
+    """One strategy; None if there is no choice, or if it differs from another in name only."""
     current = data == current_strategy(job)
     lever = strategy_lever(job, data)
     if lever is None or (data == "HSDP" and job.cluster.num_nodes == 1 and not current):
@@ -97,7 +97,7 @@ def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> S
     changed = pulled(job, lever)
     try:
         fits = not memory_problem(changed)
-    except SimsysError:  # options that do not fit so many ranks
+    except SimsysError:  # options that do not fit this number of ranks
         return None
     memory_bytes = ordered_sum(changed.memory_bytes.values())
     return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)

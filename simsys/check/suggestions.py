@@ -1,4 +1,4 @@
-"""Suggestions beside errors: proposed settings with which the scenario passes the check."""
+"""Suggestions for errors: proposed settings with which the scenario passes the check."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from simsys.config.places import key_path
 from simsys.errors import Fix, Problem
 
 MOST_FURTHERED = 2
-"""Proposals of one scenario that are combined with what makes a scenario fit into memory."""
+"""Most proposals for one scenario that are combined with remedies for too little memory."""
 
 
 def settle(
     found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None], *, memory: bool = True
 ) -> None:
-    """Put what helps behind each error for which settings were proposed.
+    """Append the helpful settings to each error for which settings were proposed.
 
-    A setting helps if nothing is wrong with it. Where none does and there are other errors, one helps that takes the
-    error away and brings no other; since memory is checked only where nothing else is wrong, it is not said to fit.
+    A setting helps if the scenario has no error with it. If there is no such setting and the scenario has other
+    errors, a setting helps if it removes the error and adds none. Since memory is checked only in a scenario without
+    errors, the text then does not claim that the scenario fits.
 
     Args:
-        found: The errors and the proposals, of which those that help become fixes.
+        found: The errors and the proposals; helpful proposals become fixes.
         trials: Checks the scenario with other settings.
-        furthered: Settings with which the scenario fits into memory, beside some with which it is sound but does not;
-            None if it is not sound.
+        furthered: Returns the further settings with which a valid scenario with given settings fits into memory; None
+            if that scenario has errors.
         memory: Whether the trials check memory too.
     """
     searches = iter(range(MOST_FURTHERED))
@@ -61,7 +62,7 @@ def _helping(suggestion: Suggestion, trials: Trials, others: frozenset[tuple[str
 def _with_more(
     suggestion: Suggestion, furthered: Callable[[Lever], Sequence[Fix] | None], searches: Iterator[int]
 ) -> list[Fix]:
-    """The first proposal that helps together with what makes the scenario fit into memory."""
+    """The first proposal that helps together with remedies for too little memory."""
     for lever in (lever for group in suggestion.groups for lever in group):
         fixes = furthered(lever)
         if fixes:
@@ -83,7 +84,7 @@ def _advised(problem: Problem, suggestion: Suggestion, fixes: Sequence[Fix]) -> 
 
 
 def options_text(levers: Iterable[Lever]) -> str:
-    """Alternatives in few words; values of one setting are listed in order.
+    """Short text of alternatives; values of one setting are listed in order.
 
     Example:
         >>> options_text([{"parallelism.tp_degree": 4}, {"parallelism.tp_degree": 2}, {"hardware.num_nodes": 2}])
@@ -107,5 +108,5 @@ def _paths(lever: Lever) -> tuple[str, ...]:
 
 
 def _name(path: str) -> str:
-    """The setting's own name, by which a message names it."""
+    """The name of a setting in messages: the last part of its path."""
     return str(key_path(path)[-1])

@@ -1,7 +1,7 @@
-"""What would make training fit: one small function for each kind of lever, and which settings a job allows.
+"""Levers that make training fit: one small function for each kind, and the rules for the settings of a job.
 
-A kind yields its variants in the order in which they save more, all of them with the same global batch. To add one,
-write such a function and put it into `KINDS`.
+A kind yields its variants ordered by their savings, the smallest first, all with an unchanged global batch. To add
+one, write such a function and put it into `KINDS`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Variant: TypeAlias = tuple[Lever, TrainingJob]
 """A lever, and the job with its settings."""
 
 MAX_MICRO_BATCHES = 1024
-"""More of them than this are not proposed in place of a larger batch."""
+"""Most accumulated micro-batches that are proposed in place of a larger batch."""
 SHARDING = ("DDP", "ZERO1", "ZERO2", "HSDP", "FSDP")
-"""Strategies of data parallelism by how much of the model states they divide."""
+"""Strategies of data parallelism, ordered by the part of the model states that they divide."""
 OFFLOADS = ("none", "optimizer", "parameters")
-"""What lives in the memory of the host, by how much it is; a data-parallel module may not have all of them."""
+"""Values of the offload option, ordered by the data in host memory; a data-parallel module may not have all."""
 
 
 def fused_attention(job: TrainingJob) -> Iterator[Lever]:
@@ -41,28 +41,28 @@ def fused_attention(job: TrainingJob) -> Iterator[Lever]:
 
 
 def sequence_parallel(job: TrainingJob) -> Iterator[Lever]:
-    """Norms and dropout divided among tensor-parallel ranks (Korthikanti et al. 2022, §4.2.2)."""
+    """Sequence parallelism: norms and dropout divided by tokens (Korthikanti et al. 2022, §4.2.2)."""
     if job.layout.tensor > 1 and not job.config.parallelism.sequence_parallel:
         yield {"parallelism.sequence_parallel": True}
 
 
 def zero1(job: TrainingJob) -> Iterator[Lever]:
-    """The optimizer's states divided among replicas (Rajbhandari et al. 2020, §5.1)."""
+    """ZeRO-1: optimizer states divided among replicas (Rajbhandari et al. 2020, §5.1)."""
     yield from _more_sharding(job, "ZERO1")
 
 
 def zero2(job: TrainingJob) -> Iterator[Lever]:
-    """The gradients too (Rajbhandari et al. 2020, §5.2)."""
+    """ZeRO-2: gradients divided too (Rajbhandari et al. 2020, §5.2)."""
     yield from _more_sharding(job, "ZERO2")
 
 
 def fully_sharded(job: TrainingJob) -> Iterator[Lever]:
-    """The weights too (Rajbhandari et al. 2020, §5.3; Zhao et al. 2023)."""
+    """FSDP: weights divided too (Rajbhandari et al. 2020, §5.3; Zhao et al. 2023)."""
     yield from _more_sharding(job, "FSDP")
 
 
 def smaller_batch(job: TrainingJob) -> Iterator[Lever]:
-    """Fewer samples at a time, more often before the optimizer's step."""
+    """Smaller micro-batches, and more of them per optimizer step."""
     given = job.settings
     samples = given.batch_size_per_gpu * given.gradient_accumulation_steps
     for steps in range(given.gradient_accumulation_steps + 1, MAX_MICRO_BATCHES + 1):
@@ -71,13 +71,13 @@ def smaller_batch(job: TrainingJob) -> Iterator[Lever]:
 
 
 def selective_recompute(job: TrainingJob) -> Iterator[Lever]:
-    """The attention core computed again (Korthikanti et al. 2022, §5)."""
+    """Recomputation of the attention core (Korthikanti et al. 2022, §5)."""
     if job.settings.activation_recompute == "none":
         yield {"training.activation_recompute": "selective"}
 
 
 def full_recompute(job: TrainingJob) -> Iterator[Lever]:
-    """Each block computed again (Chen et al. 2016)."""
+    """Recomputation of each block (Chen et al. 2016)."""
     if job.settings.activation_recompute != "full":
         yield {"training.activation_recompute": "full"}
 
@@ -99,7 +99,7 @@ def more_stages(job: TrainingJob) -> Iterator[Lever]:
 
 
 def offload(job: TrainingJob) -> Iterator[Lever]:
-    """The optimizer's states in the memory of the host, or the weights too (Ren et al. 2021)."""
+    """Optimizer states in host memory, or weights too (Ren et al. 2021)."""
     current = getattr(job.data_parallel[1], "offload", None)
     if current in OFFLOADS:
         for more in OFFLOADS[OFFLOADS.index(current) + 1 :]:
@@ -107,7 +107,7 @@ def offload(job: TrainingJob) -> Iterator[Lever]:
 
 
 def sgd(job: TrainingJob) -> Iterator[Lever]:
-    """One state for each weight in place of Adam's two: another training."""
+    """Another optimizer with fewer states per weight; this changes the training."""
     if job.settings.optimizer == "adam":
         yield {"training.optimizer": "sgd"}
 
@@ -126,28 +126,28 @@ KINDS: tuple[Kind, ...] = (
     offload,
     sgd,
 )
-"""What usually costs least first; `effects` measures the cost."""
+"""Kinds of levers, ordered by their usual costs, the lowest first; `effects` measures the costs."""
 EVERY_MICRO_BATCH = (zero2, fully_sharded)
-"""What communicates in every micro-batch, of which a pipeline has many."""
+"""Levers that communicate in every micro-batch; a pipeline has many of these."""
 
 
 def single_levers(job: TrainingJob) -> Iterator[Variant]:
-    """Of each kind the mildest variant with which the job fits; where there is none, the one that saves most."""
+    """For each kind, the mildest variant with which the job fits, or else the variant that saves most."""
     return _combining(job).singles()
 
 
 def lever_pairs(job: TrainingJob) -> Iterator[Variant]:
-    """Two kinds together with which the job fits, each as mild as that allows, what usually costs least first."""
+    """Pairs of kinds with which the job fits, each at its mildest sufficient variant, in the order of usual costs."""
     return _combining(job).pairs()
 
 
 def lever_combinations(job: TrainingJob) -> Iterator[Variant]:
-    """As many kinds as it takes, where no two suffice."""
+    """Larger combinations, for jobs for which no pair suffices."""
     return _combining(job).combinations()
 
 
 def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
-    """Another strategy of data parallelism that simsys ships; None if the user's own module says what happens.
+    """Settings of another shipped data-parallel strategy; None if the scenario names its own module.
 
     Options are kept if the other strategy has them too.
     """
@@ -162,12 +162,12 @@ def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
 
 
 def current_strategy(job: TrainingJob) -> str:
-    """The strategy of data parallelism that the scenario names; DDP if it names none."""
+    """The strategy of data parallelism in the scenario; DDP if it names none."""
     return next((data for data in DATA_STRATEGIES if data in job.config.parallelism.parts), "DDP")
 
 
 def _kinds(job: TrainingJob) -> Sequence[Kind]:
-    """What usually costs this job least first."""
+    """The kinds in the order of their usual costs for this job, the lowest first."""
     late = EVERY_MICRO_BATCH if job.layout.pipeline > 1 else ()
     return sorted(KINDS, key=lambda kind: (kind is sgd, kind in late))
 
@@ -199,7 +199,7 @@ def _more_sharding(job: TrainingJob, data: str) -> Iterator[Lever]:
 
 
 def _fewer_replicas(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
-    """A larger degree with as many micro-batches more as there are replicas fewer, where that comes out even."""
+    """A larger degree with proportionally more micro-batches for fewer replicas, where the numbers divide evenly."""
     given, layout = job.config.parallelism, job.layout
     degrees = {"tp_degree": layout.tensor, "cp_degree": layout.context, "pp_stages": layout.pipeline, key: degree}
     replicas, rest = divmod(job.cluster.num_gpus, degrees["tp_degree"] * degrees["cp_degree"] * degrees["pp_stages"])
@@ -220,7 +220,7 @@ def _fewer_replicas(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
 
 
 def _strategy(job: TrainingJob, data: str, *, tp_degree: int = 0, pp_stages: int = 0) -> str:
-    """The name of a strategy: the kinds whose degrees are above 1, and a kind of data parallelism."""
+    """The name of a strategy: the kinds with degrees above 1, and a kind of data parallelism."""
     layout = job.layout
     tensor, stages = tp_degree or layout.tensor, pp_stages or layout.pipeline
     degrees = {"TP": tensor, "CP": layout.context, "EP": layout.expert, "PP": stages}

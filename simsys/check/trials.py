@@ -1,4 +1,4 @@
-"""Suggestions are tried: one is made only if the scenario passes the check with its settings."""
+"""Trials of suggestions: one is made only if the scenario passes the check with its settings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import Fix, Problem, SimsysError
 
 MAX_TRIALS = 40
-"""Of one scenario; what comes later is not suggested."""
+"""Most trials for one scenario; later proposals are not suggested."""
 MAX_FIXES = 5
-"""That are suggested for one problem."""
+"""Most suggestions for one problem."""
 Said = tuple[str, str]
-"""Where a problem stands, and what it is."""
+"""Path and message of a problem."""
 
 
 class Trials:
@@ -23,8 +23,8 @@ class Trials:
 
     Args:
         config: The scenario.
-        check: Says what is wrong with one like it, without advice.
-        sections: Of the scenario, that may be changed; all if None.
+        check: Returns the problems of a changed scenario, without advice.
+        sections: Sections of the scenario that may be changed; all if None.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Trials:
         self._known: dict[str, frozenset[Said] | None] = {}
 
     def problems(self, lever: Lever) -> frozenset[Said] | None:
-        """What is wrong with the scenario that has a lever's settings; None if they cannot be tried."""
+        """The problems of the scenario with a lever's settings; None if they cannot be tried."""
         own = self._sections is None or all(path.partition(".")[0] in self._sections for path in lever)
         key = lever_text(lever)
         if own and key not in self._known and self._left:
@@ -54,5 +54,5 @@ class Trials:
             return None
 
     def passing(self, fixes: Iterable[Fix], count: int = MAX_FIXES) -> list[Fix]:
-        """The first of some fixes with which nothing is wrong."""
+        """The first fix with which the scenario has no problem."""
         return list(islice((fix for fix in fixes if self.problems(fix.edits) == frozenset()), count))

@@ -1,7 +1,7 @@
-"""What can still be checked of a scenario whose settings do not fit the schema.
+"""Extracts the valid part of a scenario that does not fit the schema, so that it can still be checked.
 
-The settings that are wrong are left out, or replaced where something must stand, so that the problems of all others
-are found in the same pass.
+Invalid settings are left out, or replaced if they are required, so that one pass finds the problems of all other
+settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STAND_INS: Mapping[str, Any] = {
     "serving": {},
     "workload": {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 1, "output_tokens": 1, "num_requests": 1},
 }
-"""What replaces a section that cannot do without the settings that are wrong."""
+"""Replacements of sections that require the invalid settings."""
 
 DECIDED_BY = {
     "network": ("hardware", "network", "training"),
@@ -34,16 +34,16 @@ DECIDED_BY = {
     "training": ("hardware", "model"),
     "workload": ("model", "simulation", "workload"),
 }
-"""Which other sections a section's problems may come from."""
+"""The sections that may cause a problem of a section."""
 
 ROUNDS = 4
 
 
 def salvage(data: Mapping[str, Any]) -> tuple[SimulationConfig, frozenset[str]] | None:
-    """A valid scenario made of what is right in `data`.
+    """Make a valid scenario from the valid settings of `data`.
 
     Returns:
-        The scenario, and the sections of which something was left out; None if too little is right.
+        The scenario, and the sections with settings left out; None if too little is valid.
     """
     rest = copy.deepcopy(dict(data))
     touched: set[str] = set()
@@ -53,7 +53,7 @@ def salvage(data: Mapping[str, Any]) -> tuple[SimulationConfig, frozenset[str]] 
         except ConfigError as error:
             paths = [key_path(problem.path) for problem in error.problems]
         if not all(paths):
-            return None  # the scenario as a whole is wrong, so nothing can be told from its parts
+            return None  # the scenario as a whole is invalid, so its parts cannot be checked
         for path in paths:
             touched.add(str(path[0]))
             _leave_out(rest, path)
@@ -61,7 +61,7 @@ def salvage(data: Mapping[str, Any]) -> tuple[SimulationConfig, frozenset[str]] 
 
 
 def still_true(problems: list[Problem], touched: frozenset[str]) -> list[Problem]:
-    """The problems that do not come from what was left out."""
+    """The problems that were not caused by the settings left out."""
 
     def certain(problem: Problem) -> bool:
         section = str(key_path(problem.path)[0]) if problem.path else ""
@@ -71,11 +71,11 @@ def still_true(problems: list[Problem], touched: frozenset[str]) -> list[Problem
 
 
 def _leave_out(data: dict[str, Any], path: KeyPath) -> None:
-    """Remove a setting; if it is missing, or one of a list, the section that needs it is replaced."""
+    """Remove a setting; if it is missing, or an item of a list, replace the section that needs it."""
     inner: Any = data
     for part in path[:-1]:
         inner = inner.get(part) if isinstance(inner, dict) else None
-    needed = path[0] == "model" and path[-1] in SIZES  # without it the model cannot be told from its other sizes
+    needed = path[0] == "model" and path[-1] in SIZES  # without it the other sizes do not determine the model
     if len(path) > 1 and isinstance(inner, dict) and path[-1] in inner and not needed:
         del inner[path[-1]]
         return

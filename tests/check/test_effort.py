@@ -73,7 +73,7 @@ def test_the_user_decides_how_long_is_too_long(tmp_path: Path) -> None:
     command = ["run", str(file), "--scenario", "c-tp4-pp2-hour", "--no-files"]
     refused = CliRunner().invoke(cli, [*command, "--limit", "1"])
     assert refused.exit_code == 2
-    assert "workload: at medium detail, this takes some 1 s of processor time" in refused.stderr
+    assert "workload: at medium detail, this needs about 1 s of processor time" in refused.stderr
     assert CliRunner().invoke(cli, [*command, "--limit", "1", "--yes"]).exit_code == 0
     assert CliRunner().invoke(cli, [*command, "--limit", "10"]).exit_code == 0
 
