@@ -43,6 +43,7 @@ class FairNetwork(FluidNetwork):
     ) -> None:
         super().__init__(env, topology, timelines)
         self._claims: dict[frozenset[int], FairClaim] = {}
+        self._claims_of: dict[int, list[FairClaim]] = {}  # by link
         self._joint: dict[FlowSet, FlowSet] = {}
         self._quiet: list[UncontendedSchedule[FlowSet]] = []
         self._alone: dict[tuple[int, int], list[_Stretch]] = {}
@@ -68,11 +69,14 @@ class FairNetwork(FluidNetwork):
 
     def _make_known(self, whole: FlowSet) -> None:
         super()._make_known(whole)
-        links = whole.links
-        for claim in self._claims.values():
-            if not claim.links.isdisjoint(links):
-                whole.claims.append(claim)
-                claim.users.append(whole)
+        for claim in self._claims_on(whole.links):
+            whole.claims.append(claim)
+            claim.users.append(whole)
+
+    def _claims_on(self, links: Iterable[int]) -> list[FairClaim]:
+        """Claims on any of some links, in the order of their creation."""
+        found = {claim.number: claim for link in links for claim in self._claims_of.get(link, ())}
+        return [found[number] for number in sorted(found)]
 
     def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> UncontendedSchedule[FlowSet]:
         """Prepare steps in lockstep; while their links are uncontended, they are not carried out one by one.
@@ -102,14 +106,15 @@ class FairNetwork(FluidNetwork):
             timelines = [self._links[link].timeline for link in links]
             changes_s = [time_s for each in timelines if each is not None for time_s in each.changes_s]
             users = dict.fromkeys(user for link in sorted(links) for user in self._neighbours.using(link))
-            found = FairClaim(self.env, changes_s, links, list(users))
-            for other in self._claims.values():
-                if not other.links.isdisjoint(links):
-                    other.near.append(found)
-                    found.near.append(other)
+            found = FairClaim(self.env, changes_s, links, list(users), len(self._claims))
+            found.near = self._claims_on(links)
+            for other in found.near:
+                other.near.append(found)
             for user in users:
                 user.claims.append(found)
             self._claims[links] = found
+            for link in links:
+                self._claims_of.setdefault(link, []).append(found)
         return found
 
     def step_seconds(self, transfers: FlowSet, nbytes: float, time_s: float = 0.0) -> float:
@@ -207,15 +212,21 @@ class FairClaim(Claim):
         changes_s: When the links change.
         links: Their numbers.
         users: Sets of flows that use any of them.
+        number: Its place in the order of creation.
     """
 
-    __slots__ = ("links", "near", "users")
+    __slots__ = ("links", "near", "number", "users")
 
     def __init__(
-        self, env: simpy.Environment, changes_s: Sequence[float], links: frozenset[int], users: list[FlowSet]
+        self,
+        env: simpy.Environment,
+        changes_s: Sequence[float],
+        links: frozenset[int],
+        users: list[FlowSet],
+        number: int,
     ) -> None:
         super().__init__(env, changes_s)
-        self.links, self.users = links, users
+        self.links, self.users, self.number = links, users, number
         self.near: list[FairClaim] = []
         """Claims on any of the same links."""
 
