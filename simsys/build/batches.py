@@ -1,4 +1,4 @@
-"""The phases of a training run: iterations whose batches have one size."""
+"""The phases of a training run: consecutive iterations with one batch size."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from simsys.sums import ordered_sum
 
 @dataclass(frozen=True, slots=True)
 class BatchPhase:
-    """Iterations whose batches have one size.
+    """Consecutive iterations with one batch size.
 
     Args:
-        start: The first of them, counted from 0.
-        iterations: How many they are.
+        start: The first iteration, counted from 0.
+        iterations: The number of iterations.
         batch_size_per_gpu: Samples of a micro-batch.
         micro_batches: Micro-batches of an iteration on a rank.
         entry: The entry of the batch schedule that it begins with; None for the plain settings.
@@ -34,7 +34,7 @@ class BatchPhase:
 
 
 def batch_phases(settings: TrainingConfig) -> list[BatchPhase]:
-    """The phases that are reached, in order; what an entry of the schedule leaves out stays as it was."""
+    """The phases of a run, in order; settings that an entry of the schedule leaves out keep their previous value."""
     count = settings.num_iterations
     phases = [BatchPhase(0, count, settings.batch_size_per_gpu, settings.gradient_accumulation_steps)]
     for index, entry in enumerate(settings.batch_schedule):
@@ -47,18 +47,18 @@ def batch_phases(settings: TrainingConfig) -> list[BatchPhase]:
 
 
 def mean_over_iterations(phases: Sequence[BatchPhase], amounts: Iterable[float]) -> float:
-    """The mean over all iterations of what one iteration of each phase amounts to."""
+    """The mean over all iterations of a value that is given for one iteration of each phase."""
     total = ordered_sum(phase.iterations * amount for phase, amount in zip(phases, amounts, strict=True))
     return total / sum(phase.iterations for phase in phases)
 
 
 def iteration_assumptions(settings: TrainingConfig) -> Iterator[str]:
-    """What the figures rest on where batches change, checkpoints are taken or data is loaded."""
+    """Assumptions about changing batches, checkpoints and data loading."""
     if settings.batch_schedule:
         yield f"the batch changes at iterations {', '.join(str(e.from_iteration) for e in settings.batch_schedule)}"
     if settings.checkpoint is not None:
         how = "written in the background" if settings.checkpoint.asynchronous else "written while training stops"
-        yield f"checkpoints of weights and optimizer states, {how}, each byte once and beside no other traffic"
+        yield f"checkpoints of weights and optimizer states, {how}, each byte once and without other traffic"
     if settings.data_loading is not None:
         ahead = "one iteration ahead" if settings.data_loading.prefetch else "when they are needed"
         yield f"batches are loaded {ahead}, by CPUs that do nothing else"

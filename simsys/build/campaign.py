@@ -1,4 +1,4 @@
-"""From a scenario's failures to what they leave of weeks of training."""
+"""From a scenario's failures to the goodput of weeks of training."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def run_campaign(
     reading_s: float,
     seed: int,
 ) -> dict[str, float]:
-    """Simulate the time that `failures` look at; returns figures as `goodput_metrics`.
+    """Simulate the `duration` of `failures`; returns figures as `goodput_metrics`.
 
     Args:
-        failures: What fails how often.
+        failures: Mean times between failures, and the time lost by each.
         cluster: GPUs, nodes and network cards that fail.
-        iteration_s: What an iteration takes without failures (s).
-        checkpoints: When checkpoints are taken and how long they take; None if there are none.
-        reading_s: What reading a checkpoint takes after a failure (s).
-        seed: The scenario's.
+        iteration_s: Time of an iteration without failures (s).
+        checkpoints: Interval and times of checkpoints; None if there are none.
+        reading_s: Time to read a checkpoint after a failure (s).
+        seed: The seed of the scenario.
     """
     progress, down_s = Progress(iteration_s), failures.detection + failures.restart + reading_s
     if checkpoints is not None:

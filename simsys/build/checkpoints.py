@@ -1,4 +1,4 @@
-"""From a scenario's checkpoints to the times that they take."""
+"""From a scenario's checkpoints to their times."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from simsys.platform.device_spec import DeviceSpec
 def build_checkpoints(
     settings: CheckpointConfig | None, spec: DeviceSpec, whole_bytes: float, copied_bytes: float
 ) -> Checkpoints | None:
-    """The checkpoints of a training job; None if it takes none.
+    """The checkpoints of a training job; None if it has none.
 
     Args:
-        settings: When they are taken, and to where.
-        spec: The GPU, whose link to the host each rank has to itself.
+        settings: Their interval and the storage.
+        spec: The GPU; each rank uses the link of its GPU to the host alone.
         whole_bytes: Size of a checkpoint.
-        copied_bytes: The most that one rank copies to its host.
+        copied_bytes: Most bytes that one rank copies to its host.
     """
     if settings is None:
         return None

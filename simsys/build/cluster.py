@@ -32,32 +32,32 @@ from simsys.platform.topology import Topology
 from simsys.sums import ordered_sum
 
 CUSTOM = "custom"
-"""Name of a graph of the user's own that joins GPUs, or nodes of one GPU."""
+"""Name of a custom graph that joins GPUs, or nodes of one GPU."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """GPUs and links, ready to be simulated as often as needed.
+    """GPUs and links of a scenario, from which any number of platforms can be made.
 
     Args:
         gpu: The GPU profile.
-        spec: The same as plain data.
+        spec: The GPU profile as plain data.
         num_nodes: Nodes.
-        gpus_per_node: GPUs in each.
-        topology: Links.
+        gpus_per_node: GPUs in each node.
+        topology: The links and routes.
         num_nics: Network cards in all.
-        network: How transfers share them.
+        network: The model of how transfers share the links.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
-        tuning: What NCCL's protocols cost on it; none if that is not known.
-        nodes: The node of each GPU, if they do not fill nodes evenly, one after another.
+        tuning: Costs of NCCL's protocols; None if they are unknown.
+        nodes: The node of each GPU; empty if the GPUs fill equal nodes one after another.
         speeds: GPUs whose speed changes, by number.
         links: Links that change, by index.
-        surroundings: For each GPU, what is the same for GPUs whose links are alike; empty if all are.
-        network_text: What joins the nodes, in one line; empty for one node.
+        surroundings: For each GPU, a value that is equal for GPUs with equivalent links; empty if all are equivalent.
+        network_text: The network between nodes in one line; empty for one node.
         gpu_profiles: The profiles of all its GPUs, each once.
-        origins: What profiles take over from those that they extend, a line each.
-        warnings: What of its description may be meant otherwise than it is understood.
+        origins: Settings that profiles inherit from the profiles they extend, a line each.
+        warnings: Settings of its description that may have an unintended meaning.
     """
 
     gpu: GpuProfile
@@ -81,12 +81,12 @@ class Cluster:
 
     @property
     def assumptions(self) -> list[str]:
-        """What results on it rest on, a line each."""
+        """Assumptions about the cluster, a line each."""
         return [*([self.network_text] if self.network_text else []), *self.origins]
 
     @property
     def num_gpus(self) -> int:
-        """GPUs in all."""
+        """The number of GPUs of the cluster."""
         return self.num_nodes * self.gpus_per_node
 
     def platform(self) -> Platform:
@@ -95,7 +95,7 @@ class Cluster:
 
     @property
     def specs(self) -> list[DeviceSpec]:
-        """What each GPU can do; equal ones are the same object."""
+        """The specification of each GPU; equal ones are one object."""
         return [self.exceptions.get(gpu, self.spec) for gpu in range(self.num_gpus)]
 
     @property
@@ -104,7 +104,7 @@ class Cluster:
         return min((self.spec, *self.exceptions.values()), key=lambda spec: spec.memory_bytes)
 
     def kinds(self, *, links: bool = True) -> list[int]:
-        """For each GPU, a number that is the same for equal ones; if `links` count, in equal surroundings."""
+        """For each GPU, a number that is equal for equal GPUs; if `links`, only for GPUs with equivalent links too."""
         numbers: dict[Hashable, int] = {}
         places = self.surroundings if links and self.surroundings else (None,) * self.num_gpus
         found = enumerate(zip(self.specs, places, strict=True))
@@ -125,9 +125,10 @@ class Cluster:
         return ordered_sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
 
     def part(self, gpus: Sequence[int]) -> Cluster:
-        """The cluster as a job on some of its GPUs sees it, which are numbered from 0 there.
+        """The cluster of a job on some of the GPUs, which are numbered from 0 in it.
 
-        A job on unequal numbers of GPUs per node sees nodes of one GPU. The topology remains that of the whole.
+        For a job on unequal numbers of GPUs per node, it has nodes of one GPU. The topology remains the whole
+        topology.
         """
         nodes = [gpu // self.gpus_per_node for gpu in gpus]
         each = len(gpus) // len(set(nodes))
@@ -145,7 +146,7 @@ class Cluster:
         )
 
     def without_memory_limit(self) -> Cluster:
-        """The same GPUs with memory for anything, to say how long a job would take that does not fit."""
+        """The same cluster with unlimited memory, to measure the time of a job that does not fit."""
         others = {id(spec): replace(spec, memory_bytes=math.inf) for spec in self.exceptions.values()}
         unlimited = {gpu: others[id(spec)] for gpu, spec in self.exceptions.items()}
         return replace(self, spec=replace(self.spec, memory_bytes=math.inf), exceptions=unlimited)
@@ -156,8 +157,8 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
 
     Args:
         hardware: GPUs and nodes.
-        network: What joins them.
-        folder: Where relative paths start and the user's own profiles are; by default the current folder.
+        network: The network between nodes.
+        folder: Folder from which relative paths start, with the user's own profiles; by default the current folder.
 
     Raises:
         UnknownNameError: If there is no such profile.
@@ -185,7 +186,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
 
 
 def _own_profiles(hardware: HardwareConfig, network: NetworkConfig, folder: Path) -> tuple[Path, ...]:
-    """Folders with the user's own profiles, if the cluster is of a size that can be built."""
+    """Folders with the user's own profiles, after a check that the cluster is not too large to build."""
     own = own_folders(folder, hardware.profile_folder)
     if hardware.profile_folder is not None and not own:
         raise ConfigError([Problem(no_profiles(hardware.profile_folder), "hardware.profile_folder")])
@@ -202,7 +203,7 @@ def _even_cluster(
     kinds: Sequence[NodeKind],
     folder: Path,
 ) -> Cluster:
-    """The cluster without GPUs and links that differ from the others of their nodes."""
+    """The cluster without exceptions and degradations of single GPUs and links."""
     per_node = [kind for kind in kinds for _ in range(kind.count)]
     first = kinds[0]
     topology = build_topology(
@@ -240,7 +241,7 @@ def _network_text(
     *,
     drawn: bool,
 ) -> str:
-    """The network of several nodes, or the user's own edges."""
+    """The network between several nodes, or the custom edges."""
     if hardware.num_nodes == 1 and not drawn:
         return ""
     nics, size = [kind.limited for kind in kinds], kinds[0].gpus_per_node
@@ -257,7 +258,7 @@ def _warnings(
 def _surroundings(
     kinds: Sequence[NodeKind], topology_type: str, weak: WeakLinks, cluster: Cluster
 ) -> Sequence[Hashable]:
-    """What distinguishes GPUs by their links: kind of node, place in a user's own graph, weak links."""
+    """Values that distinguish GPUs by their links: kind of node, place in a custom graph, weak links."""
     found: list[Sequence[Hashable]] = [weak.places]
     if topology_type == "custom":
         found.append(links_around(cluster.topology))

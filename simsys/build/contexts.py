@@ -1,4 +1,4 @@
-"""How long the contexts of a serving workload are: what windows hold, and what a sequence keeps, on average."""
+"""Mean lengths of the contexts of a serving workload: tokens inside attention windows, and tokens of a sequence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Contexts:
         return float(((self._prompts + self._outputs / 2) * self._outputs).sum() / self._outputs.sum())
 
     def in_window(self, window: int) -> WindowUse | None:
-        """What queries find in a window of this number of tokens; None if no sequence is longer."""
+        """Tokens that queries see in a window of this number of tokens; None if no sequence is longer."""
         if self.longest <= window:
             return None
         of_all, of_prompts = _pairs(self._lengths, window), _pairs(self._prompts, window)
@@ -52,7 +52,7 @@ class Contexts:
 
 
 def _pairs(tokens: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """As `simsys.model.windows.pairs_in_window`, of many sequences."""
+    """The mean of `simsys.model.windows.pairs_in_window` over many sequences."""
     inside = tokens.clip(max=window)
     pairs: NDArray[np.float64] = inside * (inside + 1) / 2 + (tokens - inside) * window
     return pairs
@@ -63,8 +63,8 @@ def requests_of(config: SimulationConfig, starts_s: float = 0.0, drawn: RequestT
 
     Args:
         config: The scenario.
-        starts_s: When it starts.
-        drawn: The requests, as they arrive if it starts at zero; None if they have not been drawn yet.
+        starts_s: Time at which the scenario starts (s).
+        drawn: The requests with arrivals for a start at time 0; None if they are not drawn yet.
     """
     workload = config.timed_workload
     assert workload is not None
@@ -77,13 +77,14 @@ def requests_of(config: SimulationConfig, starts_s: float = 0.0, drawn: RequestT
 def at_lengths(
     model: Model, precision: Precision, tensor_degree: int, use: Callable[[int], WindowUse | None]
 ) -> Model:
-    """The model whose windows hold what a workload leaves in them.
+    """The model with the mean tokens of a workload in its windows.
 
     Args:
         model: The model.
-        precision: What its cache is in.
-        tensor_degree: Ranks that share each layer; those beyond one for each key and value head hold a head each.
-        use: What the workload finds in a window of a given number of tokens.
+        precision: The precision of its KV cache.
+        tensor_degree: Ranks that share each layer; if there are more ranks than key and value heads, each rank holds
+            one head.
+        use: Returns the mean tokens of the workload in a window of a given number of tokens.
     """
     if not has_windows(model):
         return model

@@ -1,4 +1,4 @@
-"""Links that are weak for some time: which they are, what they can do when, and which GPUs it matters to."""
+"""Links that are weak for some time: their selection, their properties over time, and the affected GPUs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from simsys.platform.topology import Topology
 
 @dataclass(frozen=True)
 class WeakLinks:
-    """A network some of whose links are weak.
+    """A network with weak links.
 
     Args:
         topology: The network as it is at the beginning.
-        timelines: Links that change after that, by index.
-        places: For each GPU, what is the same for GPUs whose links are weakened alike; empty if that is so for all.
+        timelines: Links that change later, by index.
+        places: For each GPU, a value that is equal for GPUs with equally weakened links; empty if it is equal for all.
     """
 
     topology: Topology
@@ -33,7 +33,7 @@ def weak_links(degradations: Sequence[Degradation], topology: Topology) -> WeakL
     """Weaken the links of a network.
 
     Raises:
-        ConfigError: If a degradation names links that are not there.
+        ConfigError: If a degradation names links that do not exist.
     """
     if not degradations:
         return WeakLinks(topology)
@@ -53,15 +53,15 @@ def weak_links(degradations: Sequence[Degradation], topology: Topology) -> WeakL
 
 
 def selected(selector: LinkSelector, topology: Topology, path: str) -> list[int]:
-    """Indexes of the links that a selector means.
+    """Indexes of the links that a selector selects.
 
     Args:
-        selector: What it says.
+        selector: The selector.
         topology: The network.
         path: Its place in the experiment.
 
     Raises:
-        ConfigError: If it names something that is not there, or together means no link.
+        ConfigError: If it names something that does not exist, or selects no link.
     """
     links, name = topology.links, topology.vertex_name
     kinds = list(dict.fromkeys(link.kind for link in links))
@@ -98,7 +98,7 @@ def selected(selector: LinkSelector, topology: Topology, path: str) -> list[int]
 
 
 def node_of(topology: Topology, vertex: int) -> int | None:
-    """The node that a GPU, a switch inside a node, a NIC or a port belongs to; None for what is between nodes."""
+    """The node of a GPU, a switch inside a node, a NIC or a port; None for vertices between nodes."""
     if vertex < topology.num_gpus:
         return vertex // topology.node_size
     _, of, number = topology.vertex_name(vertex).rpartition(" of node ")
@@ -116,11 +116,11 @@ def _weakened(link: LinkSpec, degradations: Sequence[Degradation]) -> Timeline[L
 
 
 def _places(topology: Topology, on_link: Mapping[int, Sequence[int]]) -> Sequence[Hashable]:
-    """What distinguishes GPUs whose links are weakened differently.
+    """Values that distinguish GPUs with differently weakened links.
 
-    If all links of a kind are weakened alike, they distinguish no GPUs. Other links of nodes distinguish the GPUs of
-    these nodes, and nodes with the same weak links are alike. What is wrong between nodes, or where GPUs forward for
-    others, may matter to any pair of GPUs.
+    If all links of a kind are weakened equally, they distinguish no GPUs. Other links of nodes distinguish the GPUs of
+    these nodes, and nodes with equal weak links are equal. Weak links between nodes, or where GPUs forward traffic,
+    may affect any pair of GPUs.
     """
     total = Counter(link.kind for link in topology.links)
     weak = Counter((topology.links[index].kind, tuple(numbers)) for index, numbers in on_link.items())

@@ -1,4 +1,4 @@
-"""From the description of a GPU to the device that runs: the one place that knows both sides."""
+"""From the description of a GPU to a `DeviceSpec`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
-    """Turn a GPU profile into plain data in SI units; a price that is not known is 0."""
+    """Turn a GPU profile into plain data in SI units; an unknown price is 0."""
     kinds = type(gpu.efficiency).model_fields
     half = half_of(gpu.peak)
     curves = {
@@ -42,15 +42,15 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
 
 
 def host_update_rate(host: Host, gpus: int = 1) -> float:
-    """Bytes/s that an optimizer on the host reads and writes for each of the GPUs that share it."""
+    """Bytes/s that an optimizer on the host reads and writes, for each of the GPUs that share the host."""
     return host.memory_bandwidth * host.optimizer_efficiency / gpus
 
 
 def _with_kinds(by_dtype: Mapping[Any, Value], half: str) -> dict[str, Value]:
-    """The same with the kernels that have names of their own, as others unless something else is said.
+    """Add the entries of specialised kernels, which default to the entries of other kernels.
 
-    Those of fp8 with a scale for each block are as in plain fp8, and those of weights that are only stored in fewer
-    bits as in the 16 bit that they are computed in.
+    Kernels of fp8 with a scale for each block default to plain fp8. Kernels of weights that are only stored in fewer
+    bits default to the 16 bit of their computation.
     """
     found = {str(dtype): value for dtype, value in by_dtype.items()}
     alike = {"fp8_block": "fp8", "weight_only": half}

@@ -1,4 +1,4 @@
-"""Draws what the experiment file describes: times of arrival, lengths, times to think, and who is meant."""
+"""Draws the random values of a workload: arrival times, lengths, think times, and weighted choices."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def draw_arrivals(config: Arrivals, most: int, until_s: float, seed: int) -> lis
     """Return the arrivals before a time, at most a number of them.
 
     Args:
-        config: How they are distributed.
+        config: Their distribution.
         most: The largest number of arrivals.
         until_s: No arrival is at this time or later, in seconds; infinite for no limit.
         seed: The scenario's seed.
@@ -75,11 +75,11 @@ def draw_lengths(config: Length, count: int, seed: int, name: str, base_folder: 
     """Return `count` lengths.
 
     Args:
-        config: How they are distributed.
-        count: How many.
+        config: Their distribution.
+        count: The number of lengths.
         seed: The scenario's seed.
-        name: What they are for: the name of their random stream.
-        base_folder: Where the relative path of a file starts.
+        name: The name of their random stream.
+        base_folder: Folder from which the relative path of a file starts.
     """
     rng = stream(seed, name)
     match config:
@@ -108,7 +108,7 @@ def _observed(config: EmpiricalLength, base_folder: Path) -> Sequence[int]:
 
 
 def draw_times(config: Time, count: int, seed: int, name: str) -> list[float]:
-    """Return `count` times in seconds; `name` is that of their random stream."""
+    """Return `count` times in seconds; `name` is the name of their random stream."""
     if isinstance(config, ExponentialTime):
         drawn: list[float] = stream(seed, name).exponential(config.mean, count).tolist()
         return drawn
@@ -116,11 +116,11 @@ def draw_times(config: Time, count: int, seed: int, name: str) -> list[float]:
 
 
 def draw_weighted(weights: Sequence[float], count: int, seed: int, name: str) -> list[int]:
-    """Return `count` indices of `weights`, each as often as its weight says; `name` is that of their stream."""
+    """Return `count` indices of `weights`, with probabilities by weight; `name` is the name of their stream."""
     return lengths.empirical(range(len(weights)), weights, count, stream(seed, name))
 
 
 def draw_uniform(high: float, count: int, seed: int, name: str) -> list[float]:
-    """Return `count` numbers, equally likely anywhere from 0 to below `high`; `name` is that of their stream."""
+    """Return `count` numbers, uniform from 0 to below `high`; `name` is the name of their random stream."""
     drawn: list[float] = (stream(seed, name).random(count) * high).tolist()
     return drawn

@@ -1,4 +1,4 @@
-"""Whether an engine runs on a GPU at all."""
+"""Checks whether an engine runs on a GPU."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from simsys.config.hardware import EngineProfile, GpuProfile
 from simsys.errors import Problem
 
 GPUS_OF: Mapping[str, str] = {"cuda": "NVIDIA GPUs", "rocm": "AMD GPUs", "xpu": "Intel GPUs", "gaudi": "Intel Gaudi"}
-"""What the devices of a software platform are called."""
+"""Names of the devices of a software platform."""
 
 
 def unsupported(engine: EngineProfile, gpu: GpuProfile) -> str:
-    """Why an engine does not run on a GPU; empty if it does, or if its profile or that of the GPU does not say."""
+    """Why an engine does not run on a GPU; empty if it does, or if a profile does not state it."""
     platform, known = gpu.software_platform, engine.platforms
     if known is None or platform is None:
         return ""
@@ -26,7 +26,7 @@ def unsupported(engine: EngineProfile, gpu: GpuProfile) -> str:
 
 
 def alternatives(engine: EngineProfile, gpus: Iterable[GpuProfile], engines: Iterable[EngineProfile]) -> list[str]:
-    """Names of engines of the same sort, for serving or for training, that run on all of some GPUs.
+    """Names of engines for the same use (serving or training) that run on all given GPUs.
 
     Args:
         engine: The engine to replace.
@@ -39,7 +39,7 @@ def alternatives(engine: EngineProfile, gpus: Iterable[GpuProfile], engines: Ite
 
 
 def engine_warnings(engine: EngineProfile, gpus: Iterable[GpuProfile], path: str) -> Iterator[Problem]:
-    """What is doubtful about an engine on some GPUs.
+    """Warnings about an engine on some GPUs.
 
     Args:
         engine: The engine.
@@ -58,7 +58,7 @@ def engine_warnings(engine: EngineProfile, gpus: Iterable[GpuProfile], path: str
 
 
 def _listed(names: list[str], conjunction: str) -> str:
-    """Names as a phrase.
+    """Join names to a phrase.
 
     Example:
         >>> _listed(["a", "b", "c"], "or")

@@ -1,4 +1,4 @@
-"""From what a scenario says of varying and changing hardware to what is simulated."""
+"""From a scenario's jitter and slowdowns to simulated variation, and to assumptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from simsys.costs.jitter import Jitter
 
 
 def build_jitter(config: SimulationConfig) -> Jitter | None:
-    """How the computations of a scenario vary; None if they do not."""
+    """The random variation of computations in a scenario; None if there is none."""
     given = config.hardware.jitter
     return None if given is None else Jitter(given.compute, config.simulation.seed, given.distribution)
 

@@ -1,4 +1,4 @@
-"""From a scenario to what can be simulated: its parts are made once, all rules are applied, a job is built of them."""
+"""From a scenario to a job: makes each part once, applies all rules, and builds the job from the parts."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Built:
     Args:
         config: The scenario.
         cluster: Its GPUs and links.
-        jobs: The scenario as a job; or each of its jobs, as if it had the first GPUs of the cluster.
-        profiles: The profiles that were read for it by name, with their layers.
+        jobs: The scenario as a job; or each of its jobs, placed on the first GPUs of the cluster.
+        profiles: The profiles that were read by name, with their layers.
     """
 
     config: SimulationConfig
@@ -49,11 +49,11 @@ class Built:
 
     @property
     def num_requests(self) -> int:
-        """Requests that its jobs hold, or will hold once they are drawn."""
+        """Requests of its jobs, including requests that are not drawn yet."""
         return sum(job.num_requests for job in self.jobs if isinstance(job, ServingJob))
 
     def without_requests(self) -> Built:
-        """The same, whose requests are drawn when they are needed, so that many scenarios need little memory."""
+        """A copy that draws its requests when they are needed, so that many scenarios need little memory."""
         jobs = [replace(job, drawn_requests=None) if isinstance(job, ServingJob) else job for job in self.jobs]
         return replace(self, jobs=tuple(jobs))
 
@@ -68,7 +68,7 @@ def build(config: SimulationConfig) -> Built:
 
     Raises:
         ConfigError: With every problem, if it breaks a rule.
-        InfeasibleConfigError: If all that is wrong is that a job needs more GPUs than there are.
+        InfeasibleConfigError: If the only problem is that a job needs more GPUs than the cluster has.
     """
     cluster: list[Cluster] = []
 
@@ -83,7 +83,7 @@ def build(config: SimulationConfig) -> Built:
 
 
 def together(config: SimulationConfig, jobs: Sequence[Built]) -> Built:
-    """A scenario of several jobs, each of which has been built on the same cluster."""
+    """Combine jobs that were built on one cluster to a scenario of several jobs."""
     read = {named: layers for each in jobs for named, layers in each.profiles.items()}
     return Built(config, jobs[0].cluster, tuple(job for each in jobs for job in each.jobs), read)
 
@@ -94,19 +94,19 @@ def build_job(config: SimulationConfig) -> Job:
 
 
 def job_on(job: Job, config: SimulationConfig, cluster: Cluster, gpus: Sequence[int]) -> Job:
-    """A job of several on other GPUs.
+    """Move one of several jobs to other GPUs.
 
     Args:
         job: The job on any of the GPUs of the cluster.
         config: Its scenario, with settings of the run that may differ.
         cluster: The whole cluster.
-        gpus: The GPUs that it gets.
+        gpus: The new GPUs of the job.
     """
     return job_of(config, cluster.part(gpus), job.model)
 
 
 def gpus_of(config: SimulationConfig, job: JobConfig, num_gpus: int) -> int:
-    """How many GPUs of a cluster of `num_gpus` one of the jobs of a scenario takes."""
+    """The number of GPUs of a job of a scenario, on a cluster of `num_gpus`."""
     if job.gpus is not None:
         return job.gpus
     given = job.parallelism or config.parallelism
@@ -116,16 +116,16 @@ def gpus_of(config: SimulationConfig, job: JobConfig, num_gpus: int) -> int:
 def assemble(
     config: SimulationConfig, found: Findings, job: JobConfig | None = None, make_cluster: MakeCluster = cluster_of
 ) -> tuple[Job, Parts] | None:
-    """Build a scenario, and book every rule that it breaks.
+    """Build a scenario, and record every rule that it breaks.
 
     Args:
         config: The scenario, which is one job.
-        found: Where problems are booked.
-        job: Which of several jobs it is; None if it has the cluster for itself.
+        found: Collects the problems.
+        job: The entry of one of several jobs; None if the scenario is one job.
         make_cluster: Builds the cluster.
 
     Returns:
-        The job and what it was built from; None if a problem was booked.
+        The job and the parts it was built from; None if a problem was recorded.
     """
     if not sizes_can_be_built(config, found):
         return None
@@ -152,10 +152,10 @@ def assemble(
 
 
 def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> Job:
-    """A scenario that breaks no rule, on a cluster and a model that are built already.
+    """Build a scenario that breaks no rule, on an existing cluster and model.
 
     Raises:
-        SimsysError: If its engine, the settings of that or the model that drafts cannot be read.
+        SimsysError: If its engine, the engine's settings or the draft model cannot be read.
     """
     parts, found = Parts(config, cluster.spec, model, cluster=cluster), Findings(unlocated({}))
     parts.engine = _engine(config, found)
@@ -169,12 +169,12 @@ def _sound(config: SimulationConfig, job: JobConfig | None, make_cluster: MakeCl
     found = Findings(unlocated(config.model_dump(exclude_unset=True)))
     made = assemble(config, found, job, make_cluster)
     found.require()
-    assert made is not None  # else a problem was booked
+    assert made is not None  # otherwise a problem was recorded
     return made[0]
 
 
 def _of_parts(parts: Parts, model: Model) -> Job:
-    """The job that the parts make; `model` has the amounts that the level of detail costs."""
+    """The job of the parts; `model` has the amounts of work for the level of detail."""
     assert parts.cluster is not None
     assert parts.engine is not None
     if parts.config.training is not None:
@@ -184,7 +184,7 @@ def _of_parts(parts: Parts, model: Model) -> Job:
 
 
 def _costed(model: Model, config: SimulationConfig, found: Findings) -> Model | None:
-    """The model with the amounts that the level of detail costs."""
+    """The model with the amounts of work for the level of detail."""
     try:
         return costed_model(model, config.simulation.lod)
     except UsageError as error:
@@ -200,7 +200,7 @@ def _engine(config: SimulationConfig, found: Findings) -> EngineProfile | None:
 
 
 def _settle_serving(parts: Parts, model: Model | None, found: Findings) -> None:
-    """The settings of serving with the defaults of the engine, and the model that drafts."""
+    """Set the settings of serving with the defaults of the engine, and the draft model."""
     settings, engine, cluster = parts.config.serving, parts.engine, parts.cluster
     if settings is None:
         return

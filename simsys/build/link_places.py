@@ -1,4 +1,4 @@
-"""Which GPUs have the same links around them, in a graph of the user's own."""
+"""Finds GPUs with equivalent links in a custom graph."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from simsys.platform.topology import Topology
 
 
 def links_around(topology: Topology) -> Sequence[int]:
-    """For each GPU, a number that is the same for GPUs whose links, and the links beyond these, look alike.
+    """For each GPU, a number that is equal for GPUs with equivalent links, near and far.
 
-    Vertices are distinguished by their links, then by what these lead to, and so on until nothing changes (colour
-    refinement of the graph, as `simsys.parallel.roles` does with groups of ranks).
+    Vertices are distinguished by their links, then by the vertices at the other ends, and so on until nothing changes
+    (colour refinement of the graph, as in `simsys.parallel.roles` for groups of ranks).
 
     Returns:
-        The numbers; none if all GPUs are alike.
+        The numbers; empty if all GPUs are equivalent.
     """
     around: list[list[tuple[int, float, float, bool]]] = [[] for _ in range(topology.num_vertices)]
     for link in topology.links:
@@ -36,6 +36,6 @@ def links_around(topology: Topology) -> Sequence[int]:
 
 
 def _numbered(values: Sequence[Hashable]) -> list[int]:
-    """Equal values as equal numbers from 0, in order of appearance."""
+    """Replace values by numbers from 0 in order of appearance; equal values get equal numbers."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(value, len(numbers)) for value in values]

@@ -20,13 +20,13 @@ from simsys.model.transformer_xl import with_segment_memory
 
 GPT2_VOCABULARY = 50257
 GPT_HEAD_SIZE = 64
-"""Used where an architecture is given by its sizes alone (Radford et al. 2019)."""
+"""GPT-2's sizes, used if an architecture is given by sizes alone (Radford et al. 2019)."""
 DEFAULT_SEQUENCE_LENGTH = 1024
 _LLAMA = {"gated_mlp": True, "tied_embeddings": False, "learned_positions": False, "biases": False, "dropout": False}
 _BERT = {"causal": False, "post_norm": True, "token_types": 2}
 STYLES: dict[str, dict[str, Any]] = {"transformer": {}, "gpt": {}, "gpt2": {}, "llama": _LLAMA, "bert": _BERT}
 STYLES["transformer_xl"] = {"learned_positions": False}
-"""In what a transformer that is given by its sizes differs from GPT-2."""
+"""Differences from GPT-2 of a transformer that is given by its sizes."""
 
 
 def build_model(config: ModelConfig, folder: Path) -> Model:
@@ -34,7 +34,7 @@ def build_model(config: ModelConfig, folder: Path) -> Model:
 
     Args:
         config: One of: a name of the model DB, a Hugging Face config, sizes, or layers.
-        folder: Where relative paths start.
+        folder: Folder from which relative paths start.
 
     Raises:
         UnknownNameError: If the model DB has no such entry.
@@ -57,7 +57,7 @@ def read_huggingface(path: Path, assume: str | None = None) -> Model:
 
     Args:
         path: Its file, or the folder that holds its ``config.json``.
-        assume: A known model type to read it as, whatever type it says.
+        assume: A known model type that replaces the type in the file.
 
     Raises:
         ConfigError: A key or value is wrong, with its line in the file.
@@ -70,14 +70,14 @@ def read_huggingface(path: Path, assume: str | None = None) -> Model:
 
 
 def model_warnings(config: ModelConfig, model: Model) -> list[Problem]:
-    """What of a published model makes figures doubtful, each with the setting that names the model."""
+    """Warnings about features of a published model, each at the setting that names the model."""
     return [
         Problem(text, "model.huggingface" if config.huggingface is not None else "model") for text in model.warnings
     ]
 
 
 def _transformer(config: ModelConfig) -> Model:
-    """A transformer from its sizes, by default GPT-like, as in the first design's ``model_type: transformer``."""
+    """A transformer from its sizes, by default like GPT, as with the older ``model_type: transformer``."""
     if config.model_type not in STYLES:
         names = ", ".join(model_names())
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Framework modules by name, with their options validated."""
+"""Framework modules by name, with validated options."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from simsys.framework import FRAMEWORKS
 
 Module = TypeVar("Module", bound=Configurable)
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
-"""Engine settings that schedulers take as options."""
+"""Engine settings that schedulers have as options."""
 
 
 def module_options(name: str, base: type[Module], given: Mapping[str, Any], place: str) -> tuple[type[Module], Any]:
-    """The module called `name` and its ``Options`` filled from `given`.
+    """The module with this name, and its ``Options`` filled from `given`.
 
     Args:
         name: As in the experiment file.
-        base: What the module must be a subclass of.
+        base: The required base class of the module.
         given: Its options as written.
-        place: Where they stand in the file, for messages.
+        place: Path of the options in the file, for messages.
 
     Raises:
         UnknownNameError: If there is no such module.

@@ -1,4 +1,4 @@
-"""From the description of the network to its links: the fabric between nodes, or a graph of the user's own."""
+"""From the description of the network to its links: a fabric between nodes, or a custom graph."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def build_topology(
     """The links of a cluster.
 
     Args:
-        network: What the user says of the network.
-        profile: The fabric, for what the user does not say.
+        network: The user's settings of the network.
+        profile: The fabric, for settings that the user leaves out.
         num_nodes: Nodes.
         gpus_per_node: GPUs of each.
-        inside: What joins the GPUs of each node.
+        inside: The interconnect of the GPUs of each node.
         nics: The network cards of each node.
-        widest: As many and as fast network cards as those of any node.
-        folder: Where the path of a file of edges starts.
+        widest: Network cards with the largest count and bandwidth of all nodes.
+        folder: Folder from which the path of a file of edges starts.
 
     Raises:
         ConfigError: With the settings of the network that do not fit the cluster, each with its place.
@@ -73,12 +73,12 @@ def build_topology(
 
 
 def _routing(given: RoutingConfig | None) -> Routing | None:
-    """The routing that a user asks for; None for the topology's own."""
+    """The routing that the user sets; None for the default of the topology."""
     return None if given is None else Routing(**given.model_dump(exclude_none=True))
 
 
 def _placed(build: Callable[[], T]) -> T:
-    """Build something; a topology's problem is one of the setting that causes it."""
+    """Call `build`; an error of a topology is reported at the setting that causes it."""
     try:
         return build()
     except TopologyError as error:
@@ -86,7 +86,7 @@ def _placed(build: Callable[[], T]) -> T:
 
 
 def _edges_of(path: Path) -> tuple[Sequence[EdgeConfig], Document | EdgeTable]:
-    """The edges of a file; if there is none, that is a problem of the setting.
+    """The edges of a file; a missing file is reported at the setting.
 
     Raises:
         ConfigError: With every problem.
@@ -94,14 +94,14 @@ def _edges_of(path: Path) -> tuple[Sequence[EdgeConfig], Document | EdgeTable]:
     try:
         return read_edges(path)
     except ConfigError as error:
-        if os.path.isfile(path):  # unlike Path.is_file, false for names that no system has
+        if os.path.isfile(path):  # unlike Path.is_file, false for invalid names
             raise
         at = dotted(("network", "edges_file"))
         raise ConfigError([Problem(f"{each.file!r}: {each.message}", at) for each in error.problems]) from None
 
 
 def _edges(network: NetworkConfig, num_nodes: int, gpus_per_node: int, folder: Path) -> list[Edge]:
-    """The edges of a graph that fits the cluster."""
+    """The edges of a custom graph, checked against the cluster."""
     given: Sequence[EdgeConfig]
     source: Document | EdgeTable | None = None
     if network.edges_file is not None:

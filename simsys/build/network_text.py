@@ -22,15 +22,15 @@ def network_text(
     *,
     drawn_between_gpus: bool = False,
 ) -> str:
-    """What joins the nodes.
+    """The network between nodes in one line.
 
     Args:
-        hardware: What is said of nodes.
-        network: What is said of the network.
+        hardware: The settings of the nodes.
+        network: The settings of the network.
         fabric: The fabric.
-        nics: The network cards of each kind of node, no faster than the ports that limit them.
+        nics: The network cards of each kind of node, limited to the bandwidth of a port.
         gpus_per_node: GPUs of each node.
-        drawn_between_gpus: Whether the user's own edges join GPUs, so that there are no network cards.
+        drawn_between_gpus: Whether custom edges join GPUs, so that there are no network cards.
 
     Example:
         >>> from simsys.config.hardware import load_fabric
@@ -53,7 +53,7 @@ def network_text(
 
 
 def _cards(cards: Sequence[Nics], gpus_per_node: int) -> str:
-    """The bandwidth of each kind of node; a node of one GPU is joined to the fabric directly."""
+    """Text of the bandwidth of each kind of node; a node of one GPU is joined to the fabric directly."""
     if gpus_per_node == 1:
         return f"{_either(_rate(each.count * each.bytes_per_s) for each in cards)} per node of one GPU"
     nics = _either(f"{each.count} x {_rate(each.bytes_per_s)}" for each in cards)
@@ -63,7 +63,7 @@ def _cards(cards: Sequence[Nics], gpus_per_node: int) -> str:
 
 
 def _switches(hardware: HardwareConfig, network: NetworkConfig, fabric: FabricProfile) -> Iterator[str]:
-    """Where the latency of links and the number of ports come from."""
+    """Text of the sources of link latency and number of ports."""
     if hardware.fabric is not None:
         yield f"fabric {fabric.name}"
     elif network.base_latency is None:
@@ -73,7 +73,7 @@ def _switches(hardware: HardwareConfig, network: NetworkConfig, fabric: FabricPr
 
 
 def _link_bandwidth(network: NetworkConfig) -> Iterator[str]:
-    """The bandwidth of links, where it is given; the ports of a node share it."""
+    """Text of the bandwidth of links, if it is given; the ports of a node share it."""
     if network.link_bandwidth is not None:
         ports = "all ports of a node together" if network.topology_type in PORT_PER_NIC else "per link"
         yield f"{_rate(network.link_bandwidth)} {ports}"

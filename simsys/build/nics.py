@@ -1,4 +1,4 @@
-"""The network cards of a node: what is written of them, what of that is simulated, and what is doubtful about it."""
+"""The network cards of a node: as described, as simulated, and warnings about the difference."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NIC, NETWORK_BANDWIDTH = "hardware.nic", "hardware.network_bandwidth"
 def described_nics(
     hardware: HardwareConfig, node: NodeProfile | None, fabric: FabricProfile, gpus_per_node: int
 ) -> Nics:
-    """The network cards of a node as described: by `nic`, else by the node profile, else one per GPU.
+    """The network cards of a node, as described by `nic`, else by the node profile, else one per GPU.
 
-    Of a node profile with more NICs than GPUs are used, each GPU keeps one. `network_bandwidth` is that of the whole
-    node, over `nics_per_node` cards or a single one.
+    If the scenario uses fewer GPUs than the node profile has NICs, each GPU keeps one NIC. `network_bandwidth` is the
+    bandwidth of the whole node, over `nics_per_node` cards or a single one.
     """
     if hardware.network_bandwidth is not None:
         count = min(hardware.nics_per_node or 1, gpus_per_node)
@@ -38,7 +38,7 @@ def described_nics(
 
 
 def limited_nics(described: Nics, port_bytes_per_s: float | None) -> Nics:
-    """Network cards that are no faster than a port of the fabric; None if that is not a limit."""
+    """Network cards with at most the bandwidth of a port of the fabric; None if there is no such limit."""
     if port_bytes_per_s is None or described.bytes_per_s <= port_bytes_per_s:
         return described
     return replace(described, bytes_per_s=port_bytes_per_s)
@@ -47,7 +47,7 @@ def limited_nics(described: Nics, port_bytes_per_s: float | None) -> Nics:
 def simulated_nics(nics: Nics, gpus_per_node: int) -> Nics:
     """Network cards as a platform has them, at most one per GPU.
 
-    More NICs than GPUs are joined: every GPU has one, with its share of the bandwidth of all.
+    If there are more NICs than GPUs, every GPU has one NIC with an equal share of the total bandwidth.
     """
     if nics.count <= gpus_per_node:
         return nics
@@ -55,23 +55,23 @@ def simulated_nics(nics: Nics, gpus_per_node: int) -> Nics:
 
 
 def port_limit(hardware: HardwareConfig, fabric: FabricProfile) -> float | None:
-    """Bandwidth in bytes/s of a port of the fabric if it limits NICs: if the fabric is named and no total is given."""
+    """Bandwidth (bytes/s) of a port that limits NICs: a port of a named fabric, unless a total is given; else None."""
     return fabric.bandwidth if hardware.fabric is not None and hardware.network_bandwidth is None else None
 
 
 def check_nic(
     hardware: HardwareConfig, network: NetworkConfig, gpus_per_node: int, *, drawn_between_gpus: bool
 ) -> None:
-    """Refuse `nic` where the network has no network cards, so that it could not count.
+    """Refuse `nic` if the network has no network cards, so that it would have no effect.
 
     Args:
-        hardware: What is said of nodes.
-        network: What is said of the network.
+        hardware: The settings of the nodes.
+        network: The settings of the network.
         gpus_per_node: GPUs of each node; one GPU is joined to the fabric directly.
-        drawn_between_gpus: Whether the user's own edges join GPUs, or nodes of one GPU.
+        drawn_between_gpus: Whether custom edges join GPUs, or nodes of one GPU.
 
     Raises:
-        ConfigError: If something of `nic` would not count.
+        ConfigError: If a setting of `nic` would have no effect.
     """
     given = hardware.nic
     if given is None:
@@ -97,11 +97,11 @@ def nic_warnings(
     described: Iterable[Nics],
     gpus_per_node: int,
 ) -> Iterator[Problem]:
-    """What may be meant otherwise than it is understood.
+    """Warnings about settings of network cards that may have an unintended meaning.
 
     Args:
-        hardware: What is said of nodes.
-        network: What is said of the network.
+        hardware: The settings of the nodes.
+        network: The settings of the network.
         fabric: The fabric.
         described: The network cards of each kind of node.
         gpus_per_node: GPUs of each node.
@@ -123,7 +123,7 @@ def nic_warnings(
 def _older_form(
     hardware: HardwareConfig, network: NetworkConfig, fabric: FabricProfile, nics: Nics, gpus_per_node: int
 ) -> str:
-    """How a bandwidth of a whole node is understood, and what says it better."""
+    """The warning about a bandwidth of a whole node: its interpretation, and a clearer setting."""
     assert hardware.network_bandwidth is not None
     total = format_quantity(hardware.network_bandwidth, Dimension.BYTES_PER_SECOND)
     bits = f"{hardware.network_bandwidth * 8e-9:,.6g} Gb/s"

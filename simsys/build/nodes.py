@@ -1,4 +1,4 @@
-"""From the description of nodes to what is built: GPUs, what joins them, network cards, price."""
+"""From the description of nodes to their parts: GPUs, interconnect, network cards and price."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Nics, NodeInside, PcieTree
 
 GENERATIONS = ("volta", "ampere", "hopper", "blackwell")
-"""Of GPUs, as NCCL's tuning model knows them, the oldest first."""
+"""Generations of GPUs in NCCL's tuning model, the oldest first."""
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Equal nodes.
+    """One kind of equal nodes.
 
     Args:
-        name: Their profile, or without one their GPU.
-        count: How many.
-        gpu: Their GPU's profile.
-        spec: The same as plain data.
-        gpus_per_node: GPUs in each.
-        inside: What joins these.
+        name: Name of their profile, or without one the name of their GPU.
+        count: The number of nodes.
+        gpu: The profile of their GPU.
+        spec: The profile of the GPU as plain data.
+        gpus_per_node: GPUs in each node.
+        inside: The interconnect of the GPUs of a node.
         described: Their network cards as described.
-        limited: The same, no faster than a port of the fabric.
+        limited: The network cards, limited to the bandwidth of a port of the fabric.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
-        in_switch_reduction: Whether the switch inside can add up what the GPUs send.
+        in_switch_reduction: Whether the switch inside a node can reduce the data of the GPUs.
     """
 
     name: str
@@ -60,7 +60,7 @@ class NodeKind:
 
     @property
     def nics(self) -> Nics:
-        """Its network cards as they are simulated."""
+        """The network cards of a node as they are simulated."""
         return simulated_nics(self.limited, self.gpus_per_node)
 
 
@@ -68,8 +68,8 @@ def node_kinds(hardware: HardwareConfig, fabric: FabricProfile, paths: Sequence[
     """The nodes of a cluster, kind by kind, in the order of their numbers.
 
     Args:
-        hardware: What is said of them.
-        fabric: The fabric that joins them.
+        hardware: The settings of the nodes.
+        fabric: The fabric between the nodes.
         paths: Folders with the user's own profiles.
 
     Raises:
@@ -96,16 +96,16 @@ def node_kinds(hardware: HardwareConfig, fabric: FabricProfile, paths: Sequence[
 
 
 def widest(kinds: Sequence[NodeKind]) -> Nics:
-    """Network cards as many and as fast as those of any node, for which a fabric has to have ports."""
+    """Network cards with the largest count and bandwidth of all nodes; the fabric needs ports for them."""
     cards = [kind.nics for kind in kinds]
     count, bytes_per_s = max(each.count for each in cards), max(each.bytes_per_s for each in cards)
     return replace(cards[0], count=count, bytes_per_s=bytes_per_s)
 
 
 def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> NcclTuning | None:
-    """What NCCL's protocols cost; of several generations of GPUs the oldest decides, as in its tuning model.
+    """The costs of NCCL's protocols; of several generations of GPUs the oldest decides, as in its tuning model.
 
-    That takes the lowest compute capability of all ranks (NCCL, src/graph/tuning.cc: minCompCap).
+    NCCL uses the lowest compute capability of all ranks (NCCL, src/graph/tuning.cc: minCompCap).
     """
     generations = [kind.gpu.nccl for kind in kinds]
     if None in generations or network.tuning == "none":
@@ -116,10 +116,10 @@ def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> NcclTuning |
 
 
 def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
-    """The GPU of a node: that of the profile, or another, or the profile's with settings of its own.
+    """The GPU of a node: the GPU of the profile, another GPU, or the GPU of the profile with changed settings.
 
     Raises:
-        ConfigError: If something is said of the GPU that the node decides, so that it would not count.
+        ConfigError: If a setting of the GPU would have no effect, because the node decides it.
     """
     own = hardware.gpu
     if node is None or own is None:
@@ -127,7 +127,7 @@ def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
     if isinstance(own, str):
         return own
     if "price" in own and isinstance(hardware.profile, dict) and "price" in hardware.profile:
-        message = "the node has a price too; give that of the node or that of a GPU"
+        message = "the node has a price too; give the price of the node or of a GPU"
         raise ConfigError([Problem(message, "hardware.gpu.price")])
     whole = not missing_settings(own, GpuProfile)
     if not whole:
@@ -136,7 +136,7 @@ def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:
 
 
 def _check_decided_by_gpu(own: Mapping[str, Any], node: NodeProfile) -> None:
-    """Refuse changes of a GPU that do not count beside a node, which has its own interconnect and host."""
+    """Refuse changes of a GPU that have no effect in a node, which has its own interconnect and host."""
     link = own.get("link")
     if isinstance(link, Mapping) and ("bandwidth" in link or "latency" in link):
         message = f"the interconnect of {node.name} joins its GPUs; write profile: {{extends: …, interconnect: …}}"
@@ -182,7 +182,7 @@ def _pcie_tree(link: Interconnect) -> PcieTree | None:
 
 
 def _price(hardware: HardwareConfig, gpu: GpuProfile, node: NodeProfile | None) -> float:
-    """Of one GPU: what the experiment says of it, else its share of the node's price."""
+    """Price of one GPU: from the experiment, else its share of the node's price."""
     own = isinstance(hardware.gpu, dict) and "price" in hardware.gpu
     if node is not None and node.price is not None and not own:
         return node.price.usd_per_hour / node.gpus_per_node

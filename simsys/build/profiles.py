@@ -1,4 +1,4 @@
-"""The hardware and engine profiles that a scenario uses, and what those of the user take over from others."""
+"""The hardware and engine profiles that a scenario uses, and the settings that they inherit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Given, Kind, inherited, load_node
 
 DEFAULT_FABRIC = "infiniband-hdr"
-"""Whose latency and ports a network has that names no fabric."""
+"""The fabric that supplies latency and ports to a network without a named fabric."""
 
 NOUNS: Mapping[Kind, Mapping[str, str]] = {
     "gpu": {
@@ -23,7 +23,7 @@ NOUNS: Mapping[Kind, Mapping[str, str]] = {
     },
     "node": {"price": "price", "interconnect": "interconnect", "nics": "NICs", "host": "host"},
 }
-"""What is said of fields that were measured or are particular to one model."""
+"""Names in messages of fields that were measured or are specific to one model."""
 
 
 def profiles_of(config: SimulationConfig) -> Iterator[tuple[Kind, Given]]:
@@ -44,7 +44,7 @@ def hardware_profiles(hardware: HardwareConfig, paths: Sequence[Path]) -> Iterat
     """The profiles of the nodes and GPUs of a cluster, each once.
 
     Args:
-        hardware: What is said of them.
+        hardware: The settings of nodes and GPUs.
         paths: Folders with the user's own profiles.
 
     Raises:
@@ -61,7 +61,7 @@ def hardware_profiles(hardware: HardwareConfig, paths: Sequence[Path]) -> Iterat
 
 
 def origins(profiles: Iterable[tuple[Kind, Given]], paths: Sequence[Path]) -> Iterator[str]:
-    """A line for each profile that extends another, on what it takes over from that.
+    """A line for each profile that extends another, with the settings that it inherits.
 
     Args:
         profiles: The profiles, by kind.
@@ -72,7 +72,7 @@ def origins(profiles: Iterable[tuple[Kind, Given]], paths: Sequence[Path]) -> It
     for kind, given in listed:
         base, fields = inherited(kind, given, paths)
         if kind == "gpu" and priced:
-            fields -= {"price"}  # that of the node counts
+            fields -= {"price"}  # the price of the node is used
         nouns = dict.fromkeys(noun for field, noun in NOUNS[kind].items() if field in fields)
         if base and nouns:
             name = given if isinstance(given, str) else given.get("name", f"{base} (changed)")

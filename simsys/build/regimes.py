@@ -1,7 +1,7 @@
-"""In which regimes a scenario is, of those that decide how well its figures are known from measurements.
+"""The regimes of a scenario: features that determine how well its figures are known from measurements.
 
-The same names are given to measured runs and to a user's, so that a run can say of which of its regimes there are no
-measurements (`simsys.config.expected_errors`).
+Measured runs and user's runs have the same names of regimes, so that a run can report the regimes without measurements
+(`simsys.config.expected_errors`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ WEIGHTS = {
     "fp4": "weights in fp4",
     "fp32": "weights in fp32",
 }
-"""Of serving, beside weights in 16 bit."""
+"""Regimes of serving, by precision of weights; 16 bit is no regime."""
 FAMILIES = {
     "cnn": "CNNs and models written layer by layer",
     "encoder": "encoders",
     "encoder_decoder": "encoder-decoders",
 }
-"""Of models, beside decoders."""
+"""Regimes of model families; decoders are no regime."""
 DATA_PARALLEL = {"zero1": "ZeRO-1", "zero2": "ZeRO-2", "fsdp": "FSDP", "none": "", "ddp": ""}
-"""Data-parallel modules, the plain ones of which are no regime."""
+"""Regimes of data-parallel modules; plain ones are no regime."""
 
 
 def regimes_of(job: Job, *, shared: bool = False) -> list[str]:
-    """The regimes of a scenario, in words; none if it is the plainest there is.
+    """The regimes of a scenario, in words; empty for a plain scenario.
 
     Args:
         job: The scenario.
-        shared: Whether it shares links with others.
+        shared: Whether it shares links with other jobs.
     """
     found = [*_model(job), *(_training(job) if isinstance(job, TrainingJob) else _serving(job)), *_hardware(job)]
     if shared or job.config.simulation.occupy_links is True:

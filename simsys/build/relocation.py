@@ -1,4 +1,4 @@
-"""A scenario as plain data whose relative paths start from another folder, so that it can be run from there."""
+"""A scenario as plain data with relative paths from another folder, so that it can be run from there."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from simsys.config.hardware import profile_files
 
 
 def relocated(config: SimulationConfig, folder: Path, *, with_defaults: bool = True) -> dict[str, Any]:
-    """The settings of a scenario, ready for JSON or YAML, as seen from `folder`.
+    """The settings of a scenario, ready for JSON or YAML, with paths relative to `folder`.
 
-    A scenario with profiles of the user's own beside it names their folder then (`hardware.profile_folder`).
+    For a scenario that uses the user's own profiles next to it, they name this folder (`hardware.profile_folder`).
 
     Args:
         config: The scenario.
-        folder: The folder that relative paths are to start from.
-        with_defaults: Whether to write settings that were not given, unless they have no value.
+        folder: The new folder from which relative paths start.
+        with_defaults: Whether to also write settings that were not given and have a value.
 
     Raises:
-        SimsysError: If there is no such profile as the scenario names.
+        SimsysError: If a profile that the scenario names does not exist.
     """
     old, new = config.folder.resolve(), folder.resolve()
     given = config.hardware.profile_folder
@@ -37,14 +37,14 @@ def relocated(config: SimulationConfig, folder: Path, *, with_defaults: bool = T
 
 
 def uses_own_profiles(config: SimulationConfig) -> bool:
-    """Whether a profile of the scenario, or a fit of one, is read from beside the experiment."""
+    """Whether a profile of the scenario, or a fit, is read from the folder of the experiment."""
     own = config.profile_folders
     read = (file for kind, given in profiles_of(config) for file in profile_files(kind, given, own))
     return bool(own) and any(file.is_relative_to(place) for file in read for place in own)
 
 
 def _paths(data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The settings that are paths, of the scenario and of its jobs."""
+    """The settings of the scenario and its jobs that are paths."""
     for part in (data, *(data.get("jobs") or ())):
         trace = (part.get("workload") or {}).get("trace")
         for section, key in ((trace, "path"), (part.get("model"), "huggingface"), (part.get("network"), "edges_file")):
@@ -53,6 +53,6 @@ def _paths(data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _moved(path: str, old: Path, new: Path) -> str:
-    """A path that meant a file as seen from `old`, as seen from `new`."""
+    """Convert a path relative to `old` to a path relative to `new`."""
     absolute = Path(os.path.expanduser(path))
     return path if absolute.is_absolute() else Path(os.path.relpath(old / absolute, new)).as_posix()

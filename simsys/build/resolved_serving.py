@@ -1,4 +1,4 @@
-"""Settings of serving with all that the engine sets where its user sets nothing, and where that comes from.
+"""Settings of serving with the defaults of the engine filled in, and the sources of these defaults.
 
 This is the one place where defaults of engines become settings. They are data of the engine profiles
 (`simsys.config.engine_defaults`).
@@ -29,17 +29,17 @@ ASSUMED = ServingDefaults.model_validate(
         "scheduler_reserve_full_isl": False,
     }
 )
-"""Of an engine whose profile states no defaults, as it has no server or as its author does not know them."""
+"""Defaults for an engine profile that states none, because the engine has no server or its defaults are unknown."""
 
 
 @dataclass(frozen=True)
 class Default:
-    """What an engine sets.
+    """A default of an engine.
 
     Args:
         value: The value.
-        who: Whose default it is, and of which release, for people; empty for what simsys sets itself.
-        when: When it counts; empty if always.
+        who: The engine and its release as text; empty for a default of simsys.
+        when: Its conditions as text; empty if it always applies.
     """
 
     value: Any
@@ -48,15 +48,15 @@ class Default:
 
     @property
     def source(self) -> str:
-        """Where it comes from."""
+        """The engine and the conditions of the default, as text."""
         return f"{self.who} ({self.when})" if self.when else self.who
 
 
 class ResolvedServing(ServingConfig):
-    """Settings of serving, none of which is open any more.
+    """Settings of serving with a value for each setting.
 
-    `defaults` are those of the engine for this release, GPU and model, by setting, be they used or not; `used` are
-    those that count here.
+    `defaults` are the defaults of the engine for this release, GPU and model, by setting, used or not; `used` are the
+    ones that apply here.
     """
 
     scheduler: str
@@ -77,13 +77,13 @@ def resolved_serving(
     """The settings with the defaults of the engine; written settings take precedence.
 
     Args:
-        settings: What is written.
+        settings: The written settings.
         engine: The engine profile.
-        cluster: The GPUs, of which the one with the least memory decides.
-        model: The model, whose context may decide.
+        cluster: The cluster; the GPU with the least memory decides.
+        model: The model; its context may decide.
 
     Raises:
-        UsageError: If the profile is not of that release, or if a step has no room for all its sequences.
+        UsageError: If the profile does not describe the release, or if a step has no room for all its sequences.
     """
     defaults = dict(_defaults(settings, engine, cluster, settings.max_model_len or model.max_context_tokens))
     written = {name: getattr(settings, name) for name in type(settings).model_fields}
@@ -101,13 +101,13 @@ def resolved_serving(
 
 
 def _replaced(settings: ServingConfig, used: Mapping[str, Default]) -> Iterator[str]:
-    """Defaults that say how large the KV cache is in another way than what is written does."""
+    """Defaults of the size of the KV cache that a written setting of its size replaces."""
     if any(getattr(settings, name) is not None for name in CACHE_SIZES):
         yield from (name for name in CACHE_SIZES if name in used)
 
 
 def _fit_sequences(settings: ServingConfig, used: dict[str, Default]) -> None:
-    """As vLLM does, lower the sequences of a step to its tokens where only the latter are written, or neither."""
+    """Lower the sequences of a step to its tokens if the sequences are not written, as vLLM does."""
     sequences = used.get("max_num_seqs")
     if sequences is None:
         return
@@ -120,7 +120,7 @@ def _fit_sequences(settings: ServingConfig, used: dict[str, Default]) -> None:
 def _defaults(
     settings: ServingConfig, engine: EngineProfile, cluster: Cluster, context_tokens: int
 ) -> Iterator[tuple[str, Default]]:
-    """What the engine sets, by setting."""
+    """The defaults of the engine, by setting."""
     own = engine.defaults
     release = settings.engine_release or (own.release if own is not None else ASSUMED.release)
     if own is None and settings.engine_release is not None:
@@ -154,7 +154,7 @@ def _first(cases: tuple[Case[Any], ...], who: str, release: str, cluster: Cluste
 
 
 def defaults_text(settings: ResolvedServing) -> list[str]:
-    """What the engine sets and where that comes from, a line for each who has a say.
+    """The used defaults with their sources, a line for each source.
 
     Example:
         ``default of vllm 0.22: block_size 16, max_num_seqs 1024 (GPUs of 70 GiB or more but A100)``
@@ -167,10 +167,10 @@ def defaults_text(settings: ResolvedServing) -> list[str]:
 
 
 def defaults_dict(settings: ResolvedServing) -> dict[str, dict[str, Any]]:
-    """What the engine sets and where that comes from, by setting, ready for JSON."""
+    """The used defaults with their sources, by setting, as values for JSON."""
     return {name: {"value": default.value, "from": default.source} for name, default in settings.used.items()}
 
 
 def _shown(value: Any) -> str:
-    """As it would be written in YAML."""
+    """A value as text in YAML."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

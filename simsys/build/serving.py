@@ -45,7 +45,8 @@ from simsys.teams import PipelineTeam, Team
 Part = TypeVar("Part")
 
 RANK_ORDER = ("tensor", "context", "pipeline", "data")
-"""Neighbours share layers, then follow one another in a pipeline: a replica's ranks are consecutive, as in vLLM."""
+"""Consecutive ranks first share layers, then form the stages of a pipeline; a replica has consecutive ranks, as in
+vLLM."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class ServingJob(ServingMemory):
         )
 
     def _collectives(self) -> Choose:
-        """How collectives can be carried out; an engine's own all-reduce is compared where it works."""
+        """Algorithms of collectives; the engine's own all-reduce is among them where it works."""
         settings, cluster, own_s = self.settings, self.cluster, self.engine.all_reduce
         choose = named(settings.communication_pattern, cluster.tuning)
         nvlink = cluster.gpu.link.kind == "nvlink" and cluster.tuning is not None
@@ -77,17 +78,17 @@ class ServingJob(ServingMemory):
         """A probe that measures this job."""
         slo = self.config.slo
         targets = slo.model_dump(exclude_none=True) if slo is not None else {}
-        gpus = self.layout.tensor * self.layout.pipeline  # scaled replicas are all alike
+        gpus = self.layout.tensor * self.layout.pipeline  # scaled replicas are all equal
         return ServingMetrics(self.requests, targets, self.api_s, self.starts_s, gpus_per_replica=gpus)
 
     def roles(self) -> list[tuple[int, ...]]:
-        """The ranks of a replica's stage work in lockstep; replicas differ in their requests."""
+        """Roles: the ranks of a replica's stage work in lockstep; replicas differ in their requests."""
         return [
             group.ranks for pool in self.pools for replica in range(pool.layout.data) for group in pool.teams(replica)
         ]
 
     def warnings(self) -> list[Problem]:
-        """What may have been meant otherwise than it was understood, each with the setting that it is about."""
+        """Warnings about settings that may have an unintended meaning, each with its setting."""
         return [
             *self.cluster.warnings,
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "serving.engine"),
@@ -96,7 +97,7 @@ class ServingJob(ServingMemory):
         ]
 
     def assumptions(self) -> list[str]:
-        """What the figures rest on."""
+        """Assumptions of the figures."""
         return [
             described(self.model),
             *serving_assumptions(self),
@@ -107,14 +108,14 @@ class ServingJob(ServingMemory):
         ]
 
     def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
-        """What the run costs in money and energy; `busy` is the busy share of the GPUs."""
+        """Cost and energy of the run; `busy` is the busy share of the GPUs."""
         gpus, seconds = self.cluster.specs[: self.num_gpus], metrics["duration"]
         paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(len(gpus))
         rent = cost(metrics, self.cluster.usd_per_gpu_hour * paid)
         return rent | energy(metrics, ordered_sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
 
     def _economics(self) -> list[str]:
-        """Where price and power come from."""
+        """Assumptions about price and power."""
         gpu, usd = self.cluster.gpu, self.cluster.usd_per_gpu_hour
         power = f"energy: GPUs only, {IDLE_SHARE:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
         price = f"price: {usd:.4g} $/h per GPU"
@@ -125,8 +126,8 @@ class ServingJob(ServingMemory):
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
         """Start the replicas, the router and the source of requests, whether or not it is `observed`.
 
-        A replica of several stages has as many engines, each with its own requests and its share of the KV cache, so
-        that as many batches are in flight (the virtual engines of vLLM V0). Requests are dealt to the first engines of
+        A replica has one engine per pipeline stage, each with its own requests and its share of the KV cache, so that
+        one batch per stage is in flight (the virtual engines of vLLM V0). Requests are dealt to the first engines of
         all replicas before the second ones.
 
         Returns:
@@ -150,13 +151,13 @@ class ServingJob(ServingMemory):
         return source.ended
 
     def _source(self, executor: Executor, engines: Sequence[Engine]) -> Source:
-        """Requests come to all engines."""
+        """The source that sends requests to all engines."""
         settings, seed = self.settings, self.config.simulation.seed
         module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
         return Source(executor.env, self.requests, module(engines, seed, options), executor.probes, late_s=self.api_s)
 
     def _team(self, pool: ServingMemory, replica: int, executor: Executor) -> Team:
-        """The ranks of a replica, with what they hold."""
+        """The ranks of a replica, with their memory in use."""
         groups, given = pool.teams(replica), self.config.parallelism
         for group, held in zip(groups, pool.memory_by_stage, strict=True):
             for rank in group.ranks:
@@ -177,11 +178,11 @@ class ServingJob(ServingMemory):
 
     @staticmethod
     def _first(made: Iterable[Part | None]) -> Part | None:
-        """What the first variant makes that makes anything."""
+        """The part made by the first variant that makes it; None if no variant does."""
         return next((part for part in made if part is not None), None)
 
     def _engine(self, executor: Executor, sequences: Sequences, pool: ServingMemory, team: Team, rank: int) -> Engine:
-        """One engine of a replica; of what happens at one moment, that with the lowest `rank` is first."""
+        """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
         kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
         kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)
         scheduler = self._scheduler(executor, sequences, pool, kv)
@@ -228,15 +229,15 @@ def serving_job(
     draft: Model | None = None,
     requests: RequestTable | None = None,
 ) -> ServingJob:
-    """A serving scenario that breaks no rule, built of its parts.
+    """Build a serving scenario that breaks no rule from its parts.
 
     Args:
         config: The scenario.
         settings: Its serving section, with the defaults of the engine.
         cluster: GPUs and links.
-        model: The model, with the amounts that the level of detail costs.
+        model: The model, with the amounts of work for the level of detail.
         engine: The engine profile.
-        draft: The model that drafts tokens, if one does.
+        draft: The draft model, if there is one.
         requests: The requests, if they have been drawn or read already.
     """
     given = config.parallelism

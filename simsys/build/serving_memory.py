@@ -1,4 +1,4 @@
-"""A serving scenario, resolved: what its GPUs hold, and how large the KV cache is."""
+"""A serving scenario, resolved: the memory use of its GPUs, and the size of the KV cache."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from simsys.units import pretty_memory
 
 @dataclass(frozen=True)
 class ServingMemory(ServingSetup):
-    """A serving scenario with what its GPUs hold."""
+    """A serving scenario with the memory use of its GPUs."""
 
     def token_bytes(self, stage: int) -> float:
-        """What a rank of a stage caches for each token of a mean context: of the token itself, and of its sequence."""
+        """Bytes that a rank of a stage caches per token of a mean context, with its share of the sequence's state."""
         plans = [self.stages[stage], *([] if self.draft is None else [self.draft])]
         each = ordered_sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
         of_sequences = ordered_sum(map(sequence_bytes, plans))
@@ -25,7 +25,7 @@ class ServingMemory(ServingSetup):
 
     @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:
-        """What a GPU of each stage holds in addition to the KV cache, by component."""
+        """Memory of a GPU of each stage without the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
         plain = self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
         held = []
@@ -49,7 +49,7 @@ class ServingMemory(ServingSetup):
 
     @property
     def fixed_bytes(self) -> dict[str, float]:
-        """What a GPU of the stage with the least room for the KV cache holds in addition to it, by component."""
+        """Memory without the KV cache of a GPU of the stage with the least room for it, by component."""
         return self.fixed_by_stage[self.fullest_stage]
 
     @cached_property
@@ -70,7 +70,7 @@ class ServingMemory(ServingSetup):
         return each * self.settings.block_size
 
     def _blocks(self, stage: int) -> int:
-        """Blocks for which a stage has room, negative if not even all else has."""
+        """KV blocks that fit into a stage; negative if the other components do not fit."""
         settings, free = self.settings, self.usable_bytes - ordered_sum(self.fixed_by_stage[stage].values())
         _, wanted = self.written_cache(stage)
         if wanted is None:
@@ -80,7 +80,7 @@ class ServingMemory(ServingSetup):
         return settings.num_gpu_blocks_override or int(wanted // self.block_bytes(stage))
 
     def written_cache(self, stage: int) -> tuple[str, float | None]:
-        """The setting that says how large the KV cache is, and its bytes on a GPU of a stage; None if none does."""
+        """The written setting of the size of the KV cache, and its bytes on a GPU of a stage; None without one."""
         settings = self.settings
         if settings.num_gpu_blocks_override is not None:
             return "num_gpu_blocks_override", settings.num_gpu_blocks_override * self.block_bytes(stage)
@@ -93,12 +93,12 @@ class ServingMemory(ServingSetup):
 
     @cached_property
     def num_blocks(self) -> int:
-        """KV-cache blocks of a replica: what memory is left on its fullest GPU, in whole blocks, or what is written.
+        """KV-cache blocks of a replica: as written, or the whole blocks that fit into its fullest GPU.
 
-        Each stage of a pipeline holds its layers' part of every block.
+        Each stage of a pipeline stores the part of every block for its layers.
 
         Raises:
-            InfeasibleError: If not even one block is left for each batch in flight.
+            InfeasibleError: If there is less than one block for each batch in flight.
         """
         blocks = self._blocks(self.fullest_stage)
         if blocks < self.layout.pipeline:
@@ -107,12 +107,12 @@ class ServingMemory(ServingSetup):
 
     @property
     def engine_blocks(self) -> int:
-        """KV-cache blocks of each engine of a replica: it has one for each pipeline stage."""
+        """KV-cache blocks of each engine of a replica; there is one engine for each pipeline stage."""
         return self.num_blocks // self.layout.pipeline
 
     @property
     def memory_by_stage(self) -> list[dict[str, float]]:
-        """What a GPU of each stage holds, by component."""
+        """Memory of a GPU of each stage, by component."""
         return [
             {**fixed, "kv_cache": self.num_blocks * self.block_bytes(stage)}
             for stage, fixed in enumerate(self.fixed_by_stage)
@@ -120,11 +120,11 @@ class ServingMemory(ServingSetup):
 
     @property
     def memory_bytes(self) -> dict[str, float]:
-        """What a GPU of the fullest stage holds, by component."""
+        """Memory of a GPU of the fullest stage, by component."""
         return self.memory_by_stage[self.fullest_stage]
 
     def shortage(self) -> str:
-        """Why the model does not fit, or no cache as large as is written, for people."""
+        """The message for a model that does not fit, or for a written size of the cache that does not fit."""
         parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
         needed = pretty_memory(ordered_sum(self.fixed_bytes.values()))
         usable = pretty_memory(self.usable_bytes)
@@ -134,7 +134,7 @@ class ServingMemory(ServingSetup):
         )
 
     def cache_shortage(self) -> str:
-        """What is written of the KV cache where it does not fit, as the end of a sentence; empty if nothing is."""
+        """The written size of a KV cache that does not fit, as the end of a sentence; empty if none is written."""
         name, wanted = self.written_cache(self.fullest_stage)
         return "" if wanted is None else f", but {name} asks for {pretty_memory(wanted)} besides"
 

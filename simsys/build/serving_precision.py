@@ -1,4 +1,4 @@
-"""What weights, activations and the KV cache of a serving scenario are in: as the settings or the checkpoint say."""
+"""The precision of weights, activations and the KV cache in serving, from the settings or the checkpoint."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def weights_of(settings: ServingConfig, model: Model) -> str:
     """The precision of the weights of linear layers, a key of `simsys.model.precision.WEIGHT_BYTES`.
 
     Raises:
-        UsageError: The checkpoint's weights are stored in a way that is not modelled, and the settings say nothing.
+        UsageError: The storage of the checkpoint's weights is not modelled, and the settings give no precision.
     """
     if settings.precision is not None:
         return settings.precision
     if model.quantization is None:
         return DEFAULT
     if model.quantization.problem:
-        raise UsageError(f"{model.quantization.problem}; write precision: bf16, or what comes nearest")
+        raise UsageError(f"{model.quantization.problem}; write precision: bf16, or the nearest precision")
     return model.quantization.weights
 
 
 def followed(settings: ServingConfig, model: Model) -> Quantization | None:
-    """How the checkpoint stores weights, unless the settings say otherwise."""
+    """The storage of weights in the checkpoint, unless the settings override it."""
     published = model.quantization
     if published is None or published.problem or settings.precision not in (None, published.weights):
         return None
@@ -40,8 +40,8 @@ def followed(settings: ServingConfig, model: Model) -> Quantization | None:
 def kv_precision(settings: ServingConfig, model: Model, half: str) -> str:
     """The precision of the KV cache.
 
-    As asked for, as the checkpoint asks for, or that of the weights unless only these are quantised. Checkpoints in
-    NVFP4 say that the cache is in fp8; it has no blocks of its own.
+    It is the given precision, else the precision in the checkpoint, else the precision of the weights unless only
+    weights are quantised. Checkpoints in NVFP4 state a cache in fp8; there is no cache with scales per block.
     """
     if settings.kv_precision is not None:
         return settings.kv_precision
@@ -55,7 +55,7 @@ def kv_precision(settings: ServingConfig, model: Model, half: str) -> str:
 
 
 def precision_of(settings: ServingConfig, spec: DeviceSpec, model: Model) -> Precision:
-    """What weights, activations and the KV cache are in.
+    """The precision of weights, activations and the KV cache.
 
     Raises:
         UsageError: As `weights_of`.
@@ -69,13 +69,13 @@ def precision_of(settings: ServingConfig, spec: DeviceSpec, model: Model) -> Pre
         wanted,
         kv,
         half,
-        computes=wanted != "fp4" or wanted in peaks,  # kernels for weights alone take its place
+        computes=wanted != "fp4" or wanted in peaks,  # weights are then only stored in fewer bits
         experts_only=model.experts > 1 and wanted in EXPERTS_ONLY,
     )
 
 
 def precision_warnings(settings: ServingConfig, model: Model) -> list[Problem]:
-    """Where the settings contradict what the checkpoint says."""
+    """Warnings about settings that contradict the checkpoint."""
     published = model.quantization
     if published is None or settings.precision is None or settings.precision == published.weights:
         return []

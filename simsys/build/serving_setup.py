@@ -1,4 +1,4 @@
-"""A serving scenario, resolved: how the model is divided among GPUs, and how passes reach these."""
+"""A serving scenario, resolved: the division of the model among GPUs, and the launch of passes on them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ServingSetup:
         settings: Its serving section, with the defaults of the engine.
         cluster: GPUs and links.
         model: The model, without adapters.
-        engine: What the software adds to the kernels.
+        engine: Overheads of the software in addition to the kernels.
         layout: The arrangement of all ranks.
-        precision: What weights, activations and the KV cache are in.
-        draft_model: The model that drafts tokens, if one does.
+        precision: The precision of weights, activations and the KV cache.
+        draft_model: The draft model, if there is one.
         first_rank: The first of its ranks.
-        starts_s: When it starts; requests arrive from then on.
-        drawn_requests: The requests, as they arrive if it starts at zero; None if they have not been drawn yet.
+        starts_s: Time at which it starts (s); requests arrive from then on.
+        drawn_requests: The requests with arrivals for a start at time 0; None if they are not drawn yet.
     """
 
     config: SimulationConfig
@@ -67,12 +67,12 @@ class ServingSetup:
 
     @cached_property
     def contexts(self) -> Contexts:
-        """How long the contexts of the requests are."""
+        """The lengths of the contexts of the requests."""
         return Contexts(self.requests)
 
     @cached_property
     def pools(self) -> tuple[Self, ...]:
-        """Replicas that do the same: all of them, or those for prompts and those for tokens."""
+        """Pools of replicas with equal tasks: all replicas, or prefill replicas and decode replicas."""
         split = self.settings.disaggregated
         if split is None or self.first_rank:
             return (self,)
@@ -88,7 +88,7 @@ class ServingSetup:
 
     @property
     def only_decodes(self) -> bool:
-        """Whether its replicas are sent the caches of prompts that others have processed."""
+        """Whether its replicas only decode, with the caches of prompts from prefill replicas."""
         return self.first_rank > 0
 
     @property
@@ -108,7 +108,7 @@ class ServingSetup:
         return model if lora is None else with_adapters(model, lora.adapters, lora.rank)
 
     def _at_lengths(self, model: Model) -> Model:
-        """The model whose windows hold what the contexts of the requests leave in them."""
+        """The model with the mean tokens of the requests in its windows."""
         return at_lengths(model, self.precision, self.layout.tensor, lambda window: self.contexts.in_window(window))
 
     @cached_property
@@ -155,7 +155,7 @@ class ServingSetup:
 
     @cached_property
     def chains(self) -> tuple[list[Chain], int]:
-        """What prefix caching knows the blocks of each request by."""
+        """The hashes of the blocks of each request, for prefix caching."""
         return block_chains(self.requests, self.settings.block_size)
 
     @property
@@ -165,7 +165,7 @@ class ServingSetup:
 
     @property
     def launches(self) -> Launches:
-        """How passes reach the GPU."""
+        """The launch of passes on the GPU."""
         graphs = self.graphs
         tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
         speed = self.cluster.spec.host_speed
@@ -182,13 +182,13 @@ class ServingSetup:
 
     @property
     def hand_over_s(self) -> float:
-        """What handing one token of a long pass to all ranks other than the first takes."""
+        """Time to hand one token of a long pass to all ranks other than the first (s)."""
         hand_over, ranks = self.engine.prompt_hand_over, self.layout.tensor * self.layout.pipeline
         return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
 
     @property
     def graphs(self) -> CudaGraphs | None:
-        """Which steps are replayed as CUDA graphs, if any are."""
+        """The steps that are replayed as CUDA graphs, if any."""
         graphs, most = self.engine.cuda_graphs, self.settings.max_cudagraph_capture_size
         if graphs is None or self.settings.cuda_graphs is False:
             return None
@@ -198,6 +198,6 @@ class ServingSetup:
 
     @property
     def api_s(self) -> float:
-        """How long a request takes to reach the scheduler."""
+        """Time of a request to reach the scheduler (s)."""
         given = self.settings.api_overhead
         return self.engine.per_request if given is None else given

@@ -91,7 +91,7 @@ def _memory(job: ServingMemory) -> Iterator[str]:
 
 
 def _cache_share(job: ServingMemory) -> str:
-    """What determines the size of the KV cache."""
+    """The setting that determines the size of the KV cache, as text."""
     settings, all_of_it = job.settings, f"{job.cluster.smallest.memory_bytes / 2**30:.4g} GiB of usable device memory"
     if settings.num_gpu_blocks_override is not None:
         return "set by num_gpu_blocks_override"
@@ -121,7 +121,7 @@ def _duration(job: ServingMemory) -> Iterator[str]:
     if run_s is not None:
         yield (
             f"the run ends after {run_s:g} s at the latest; steps in progress then are not counted; "
-            "latencies are those of completed requests; tokens and steps are all up to then"
+            "latencies are of completed requests; tokens and steps include all up to then"
         )
 
 

@@ -1,4 +1,4 @@
-"""Whether a cluster is of a size that can be built, so that a slip of the keyboard is a message, not a long wait."""
+"""Checks that a cluster is not too large to build, so that a typing error gives a message, not a long wait."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from simsys.config.network import NetworkConfig
 
 MAX_GPUS = 131_072
 MAX_MESH_LINKS = 1_100_000
-"""Links of one kind; a full mesh of 1,024 nodes has a million."""
+"""Most links of one kind; a full mesh of 1,024 nodes has a million."""
 
 
 def size_problem(
     hardware: HardwareConfig, network: NetworkConfig, paths: Sequence[Path] = ()
 ) -> tuple[KeyPath, str] | None:
-    """What of a cluster is too large: the setting, and why; None if nothing is.
+    """The setting that makes a cluster too large, with the reason; None if it is not too large.
 
     Args:
-        hardware: What is said of nodes.
-        network: What is said of the network.
+        hardware: The settings of the nodes.
+        network: The settings of the network.
         paths: Folders with the user's own profiles.
 
     Raises:
@@ -45,7 +45,7 @@ def size_problem(
 
 
 def _kinds(hardware: HardwareConfig, paths: Sequence[Path]) -> Iterator[tuple[int, int, NodeProfile | None]]:
-    """Of each kind of node, how many there are, its GPUs, and its profile."""
+    """For each kind of node: number of nodes, GPUs per node, and profile."""
     own = hardware.gpus_per_node
     for group in hardware.nodes or ():
         node = load_node(group.profile, paths)
@@ -71,7 +71,7 @@ def _inside(gpus: int, node: NodeProfile | None) -> int:
 
 
 def _place(hardware: HardwareConfig) -> KeyPath:
-    """The setting that makes a cluster so large."""
+    """The setting that determines the size of the cluster."""
     if hardware.nodes is not None:
         return "hardware", "nodes"
     if hardware.num_nodes > 1:

@@ -43,7 +43,7 @@ from simsys.rank import Rank
 from simsys.sums import ordered_sum
 
 STEADY_MEMORY = ("parameters", "gradients", "optimizer", "buffers", "fragmentation", "context")
-"""Components that a rank holds from the beginning to the end; the others come and go with the passes."""
+"""Components of memory that are constant during the run; the other components change with the passes."""
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,25 @@ class TrainingJob(TrainingSetup):
     """A training scenario that can be measured and started.
 
     Args:
-        told_apart: For each rank a number; ranks with different numbers have processes of their own, even if they
-            work alike. Empty if no ranks are distinguished by it.
+        told_apart: A number for each rank; ranks with different numbers have separate processes, even if they work
+            alike. Empty if it distinguishes no ranks.
     """
 
     told_apart: tuple[int, ...] = ()
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, int]]:
-        """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
+        """For each pipeline stage, the memory of one of its GPUs in the phase that needs most, by component."""
         return memory_by_stage(self)
 
     @property
     def host_bytes(self) -> float:
-        """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
+        """Bytes of model states in host memory per GPU, in the stage with most of them."""
         return host_bytes(self)
 
     @property
     def memory_bytes(self) -> dict[str, int]:
-        """What the fullest GPU has to hold, by component."""
+        """Memory of the fullest GPU, by component."""
         return max(self.memory_by_stage, key=lambda parts: ordered_sum(parts.values()))
 
     def execution_model(self) -> ExecutionModel:
@@ -103,11 +103,11 @@ class TrainingJob(TrainingSetup):
         )
 
     def model_flop(self, samples: int) -> float:
-        """FLOP of an iteration as MFU counts them: every query-key pair of attention, nothing computed again."""
+        """FLOP of an iteration as MFU counts them: all query-key pairs of attention, without recomputation."""
         return model_flop(self.trained_model, self._batch(samples, fused=False))
 
     def hardware_flop(self, samples: int) -> float:
-        """FLOP of an iteration as HFU counts them: those of the model, and what activation recomputation repeats."""
+        """FLOP of an iteration as HFU counts them: FLOP of the model, and of activation recomputation."""
         again = recomputed_flop(
             self.trained_model, self._batch(samples, fused=False), Recompute(self.settings.activation_recompute)
         )
@@ -115,11 +115,11 @@ class TrainingJob(TrainingSetup):
 
     @property
     def checkpoint_bytes(self) -> float:
-        """What a checkpoint of the model consists of."""
+        """Bytes of a checkpoint of the model."""
         return checkpoint_bytes(self.model.parameters, self.precision, self.settings.optimizer, self.shards)
 
     def checkpoints(self) -> Checkpoints | None:
-        """When checkpoints are taken and how long they take; the ranks that hold the same weights share the work."""
+        """Interval and times of checkpoints; the ranks with equal weights share the work."""
         held = []
         for chunks in self.stages:
             experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
@@ -130,14 +130,14 @@ class TrainingJob(TrainingSetup):
         return build_checkpoints(self.settings.checkpoint, slowest, self.checkpoint_bytes, copied_bytes)
 
     def _executed_flop(self, plans: Sequence[TrainingPlan]) -> float:
-        """FLOP that kernels execute in an iteration on all GPUs together; with skewed experts a little too many.
+        """FLOP that kernels execute in an iteration on all GPUs together; with skewed experts a slight overestimate.
 
-        Every rank is taken to be as busy as the busiest.
+        Every rank is assumed to be as busy as the busiest rank.
         """
         return ordered_sum(plan.flop for plan in plans) * self.layout.tensor * self.layout.replicas
 
     def campaign(self, iteration_s: float) -> dict[str, float]:
-        """What failures leave of weeks of training, if an iteration takes so long; nothing if none are described."""
+        """Goodput of weeks of training under failures, for this iteration time; empty without failures."""
         failures, saved, seed = self.settings.failures, self.settings.checkpoint, self.config.simulation.seed
         if failures is None:
             return {}
@@ -145,23 +145,23 @@ class TrainingJob(TrainingSetup):
         return run_campaign(failures, self.cluster, iteration_s, self.checkpoints(), reading_s, seed)
 
     def roles(self) -> Roles:
-        """Ranks that work alike; where hardware differs, of a module of the user's own every rank works for itself."""
+        """Groups of ranks that work alike; with unequal hardware and a custom module, every rank is its own group."""
         if len(set(self.told_apart)) == self.layout.world_size:
             return alone(self.layout)
         cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, self._runs()
         together = one_group(self.layout, runs)
-        kinds = cluster.kinds(links=not together)  # they are the same for all who communicate together
+        kinds = cluster.kinds(links=not together)  # links do not distinguish ranks that all communicate together
         if self.told_apart:
             kinds = numbered(list(zip(kinds, self.told_apart, strict=True)))
         if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1 or cluster.nodes):
             return alone(self.layout)
-        if varies:  # what is slower at first may be faster when a slowdown ends
+        if varies:  # a rank that is slower at first may be faster when a slowdown ends
             changing = [-1 - gpu if gpu in cluster.speeds else kind for gpu, kind in enumerate(kinds)]
             return varied_roles(self.layout, changing, runs)
         return roles_of(self.layout, kinds, runs, cluster.nodes)
 
     def _observed(self) -> list[int]:
-        """One rank of every role, even if ranks of a role have processes of their own."""
+        """One rank of every role, even if ranks of a role have separate processes."""
         leaders = [role[0] for role in self.roles()]
         if not self.told_apart:
             return leaders
@@ -172,7 +172,7 @@ class TrainingJob(TrainingSetup):
         return tuple(dict.fromkeys((self.shards.weights, self.shards.optimizer)))
 
     def warnings(self) -> list[Problem]:
-        """What may have been meant otherwise than it was understood, each with the setting that it is about."""
+        """Warnings about settings that may have an unintended meaning, each with its setting."""
         found = [
             *self.cluster.warnings,
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine"),
@@ -185,7 +185,7 @@ class TrainingJob(TrainingSetup):
         return [*found, Problem(text, "model.huggingface")]
 
     def assumptions(self) -> list[str]:
-        """What the figures rest on."""
+        """Assumptions of the figures."""
         return [
             described(self.model),
             f"engine profile {self.engine.name}: {self.engine.per_layer * 1e6:g} us per layer",
@@ -232,7 +232,7 @@ class TrainingJob(TrainingSetup):
         return executor.env.process(loop.run(self.settings.num_iterations, repeatable=repeatable))
 
     def _loop_phases(self, ranks: Sequence[Rank]) -> list[Phase]:
-        """The phases with the plans of `ranks`; a micro-batch takes as long to load as it has samples."""
+        """The phases with the plans of `ranks`; the loading time of a micro-batch is proportional to its samples."""
         loading = self.settings.data_loading
         sample_s = loading.time / self.settings.batch_size_per_gpu if loading is not None else 0.0
         stages = [self.layout.coordinates(rank.index)["pipeline"] for rank in ranks]
@@ -243,12 +243,12 @@ class TrainingJob(TrainingSetup):
 
 
 def training_job(config: SimulationConfig, cluster: Cluster, model: Model, engine: EngineProfile) -> TrainingJob:
-    """A training scenario that breaks no rule, built of its parts.
+    """Build a training scenario that breaks no rule from its parts.
 
     Args:
         config: The scenario.
         cluster: GPUs and links.
-        model: The model, with the amounts that the level of detail costs.
+        model: The model, with the amounts of work for the level of detail.
         engine: The engine profile.
     """
     assert config.training is not None

@@ -1,4 +1,4 @@
-"""What the GPUs of a training scenario have to hold."""
+"""The memory use of the GPUs of a training scenario."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simsys.sums import ordered_sum
 
 
 def memory_by_stage(setup: TrainingSetup) -> list[dict[str, int]]:
-    """For each pipeline stage, what one of its GPUs has to hold in the phase that needs most, by component."""
+    """For each pipeline stage, the memory of one of its GPUs in the phase that needs most, by component."""
     by_phase = [_memory(setup, phase) for phase in setup.phases]
     return [max(stage, key=lambda parts: ordered_sum(parts.values())) for stage in zip(*by_phase, strict=True)]
 
@@ -41,15 +41,15 @@ def _memory(setup: TrainingSetup, phase: BatchPhase) -> list[dict[str, int]]:
 
 @lru_cache(maxsize=4096)
 def _in_flight(schedule: type[Schedule], stage: int, stages: int, micro_batches: int, chunks: int) -> tuple[int, ...]:
-    """Schedules are stateless, so that what is asked for again, with other settings, need not be counted again."""
+    """Schedules are stateless, so results are cached for further jobs with other settings."""
     return peak_in_flight(schedule().actions(stage, stages, micro_batches, chunks))
 
 
 def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[ForwardPass]) -> list[ChunkMemory]:
-    """What a micro-batch holds in each chunk of a stage."""
+    """Activation memory of a micro-batch in each chunk of a stage."""
     weight_bytes, gradient_bytes = whole_bytes(setup.shards, setup.precision)
     if setup.shards.weights == 1 and setup.buffer_bytes(chunks):
-        weight_bytes = gradient_bytes = 0.0  # the buckets are on their way
+        weight_bytes = gradient_bytes = 0.0  # the buckets are being sent
     return [
         chunk_memory(
             chunk,
@@ -67,7 +67,7 @@ def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[Forwa
 
 
 def host_bytes(setup: TrainingSetup) -> float:
-    """Model states of one GPU that live in the memory of its host, in the stage that has most of them."""
+    """Bytes of model states in host memory per GPU, in the stage with most of them."""
     return max(ordered_sum(_host_states(setup, chunks)) for chunks in setup.stages)
 
 

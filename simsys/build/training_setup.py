@@ -1,4 +1,4 @@
-"""A training scenario, resolved: how the model, the batch and the model states are divided."""
+"""A training scenario, resolved: the division of the model, the batch and the model states."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from simsys.parallel.training_memory import Shards
 from simsys.sums import ordered_sum
 
 DATA_PARALLEL = {"DDP": "ddp", "ZERO1": "zero1", "ZERO2": "zero2", "FSDP": "fsdp", "HSDP": "fsdp"}
-"""Which data-parallel module a part of a strategy's name stands for."""
+"""The data-parallel module of each part of a strategy's name."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class TrainingSetup:
 
     @property
     def sequence_length(self) -> int:
-        """Tokens per sample, those of the encoder if there are two sides; 1 for a model without sequences."""
+        """Tokens per sample, on the side of the encoder if there are two sides; 1 for a model without sequences."""
         return self.config.model.sequence_length or self.model.sequence_length
 
     @cached_property
     def trained_model(self) -> Model:
-        """The model whose windows hide what they hide in sequences of this length."""
+        """The model with its windows applied to sequences of this length."""
         return in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
 
     @cached_property
@@ -69,7 +69,7 @@ class TrainingSetup:
         return self.phases[0].samples * self.layout.data
 
     def micro_batch(self, phase: BatchPhase) -> Batch:
-        """What one forward pass on one rank processes."""
+        """The batch of one forward pass on one rank."""
         return self._batch(phase.batch_size_per_gpu, fused=fuses(self.settings.attention)).part(self.layout.context)
 
     @cached_property
@@ -144,18 +144,18 @@ class TrainingSetup:
 
     @property
     def tied_parameters(self) -> float:
-        """A rank's share of the weights that stand in two blocks of its stage."""
+        """Weights of a rank that belong to two blocks of its stage."""
         return self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
 
     def buffer_bytes(self, chunks: Sequence[ForwardPass]) -> float:
-        """What a rank with these layers collects gradients in."""
+        """The gradient buckets of a rank with these layers."""
         module, options = self.data_parallel
         parameters = ordered_sum(chunk.parameters for chunk in chunks) - self.tied_parameters
         return module.buffer_bytes(options, FP32_BYTES * parameters)
 
     @cached_property
     def data_parallel(self) -> tuple[type[DataParallel], Any]:
-        """The data-parallel module and its options; by default a hybrid shard fits into a node."""
+        """The data-parallel module and its options; by default a hybrid shard is the size of a node."""
         own, given = self.settings.data_parallel, self.settings.options
         name = own or data_parallel_module(self.config.parallelism)
         if own is None and "HSDP" in self.config.parallelism.parts:
@@ -165,10 +165,11 @@ class TrainingSetup:
 
     @cached_property
     def shards(self) -> Shards:
-        """How model states are divided among the ranks that hold the same weights.
+        """The division of model states among the ranks with equal weights.
 
         Raises:
-            UsageError: If the options do not fit the number of ranks, or nothing is known of the host that they name.
+            UsageError: If the options do not fit the number of ranks, or if the profile does not describe the host
+                that they need.
         """
         module, options = self.data_parallel
         shards = module.shards(options, self.layout.replicas)
@@ -179,7 +180,7 @@ class TrainingSetup:
 
     @cached_property
     def expert_shards(self) -> Shards:
-        """The same for experts that are divided among ranks."""
+        """The division of the states of experts that are divided among ranks."""
         module, options = self.data_parallel
         return module.shards(options, self.layout.replicas // self.layout.expert)
 
@@ -189,7 +190,7 @@ class TrainingSetup:
 
 
 def fuses(attention: str) -> bool:
-    """Whether kernels of this kind keep scores on the chip and leave out what a mask hides."""
+    """Whether kernels of this kind keep scores on the chip and skip masked parts."""
     return attention not in ("unfused", "eager")
 
 
@@ -197,20 +198,19 @@ ATTENTION_EFFORT = {
     "flash1": {"volta": 1.0, "ampere": 2.0, "hopper": 3.2, "blackwell": 3.2},
     "flash2": {"volta": 1.0, "ampere": 1.0, "hopper": 1.6, "blackwell": 1.6},
 }
-"""Time of a generation of attention kernels over that of the best for a generation of GPUs.
-
-FlashAttention 2 takes half of the time of the first (Dao 2023, §4.1), and the third 1.5 to 2.0 times less on Hopper
-(Shah et al. 2024, §4.1); assumed for Blackwell, too.
+"""Time of a generation of attention kernels, relative to the best kernels for a generation of GPUs. FlashAttention 2
+needs half of the time of the first (Dao 2023, §4.1), and the third 1.5 to 2.0 times less on Hopper (Shah et al. 2024,
+§4.1); assumed for Blackwell, too.
 """
 
 
 def attention_effort(kernels: str, generation: str | None) -> float:
-    """Time of attention kernels over that of the best for a generation of GPUs."""
+    """Time of attention kernels, relative to the best kernels for a generation of GPUs."""
     return ATTENTION_EFFORT.get(kernels, {}).get(generation or "ampere", 1.0)
 
 
 def expert_load(parallelism: ParallelismConfig) -> float:
-    """Tokens of the busiest expert-parallel rank over the mean, once what exceeds the capacity has been dropped."""
+    """Tokens of the busiest expert-parallel rank, divided by the mean, without tokens dropped beyond the capacity."""
     capacity = parallelism.expert_capacity_factor
     return parallelism.expert_skew if capacity is None else min(parallelism.expert_skew, capacity)
 

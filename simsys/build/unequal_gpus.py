@@ -1,4 +1,4 @@
-"""GPUs that differ from the others of a cluster, from beginning to end or for some time."""
+"""GPUs that differ from the rest of a cluster, during the whole run or for some time."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from simsys.platform.timeline import Period, Timeline, timeline
 def device_specs(
     hardware: HardwareConfig, gpus_per_node: int, nodes: Sequence[DeviceSpec], paths: Sequence[Path] = ()
 ) -> list[DeviceSpec]:
-    """What each GPU can do at the beginning; equal ones are the same object.
+    """The specification of each GPU at the beginning; equal ones are one object.
 
     Args:
-        hardware: Which GPUs differ.
+        hardware: The settings with the exceptions.
         gpus_per_node: GPUs in each node.
-        nodes: The GPU of each node, if it does not differ.
+        nodes: The GPU of each node without exceptions.
         paths: Folders with the user's own profiles.
 
     Raises:
-        ConfigError: If there is no such GPU, node or profile.
+        ConfigError: If a GPU, node or profile does not exist.
     """
     specs = [spec for spec in nodes for _ in range(gpus_per_node)]
     made: dict[tuple[str | int, float], DeviceSpec] = {}
@@ -47,10 +47,10 @@ def device_specs(
 def device_speeds(
     hardware: HardwareConfig, gpus_per_node: int, specs: Sequence[DeviceSpec]
 ) -> dict[int, Timeline[DeviceSpec]]:
-    """What GPUs can do that are slow for some time, by number; what changes alike is the same object.
+    """The specifications over time of GPUs with slowdowns, by number; equal ones are one object.
 
     Raises:
-        ConfigError: If there is no such GPU or node.
+        ConfigError: If a GPU or node does not exist.
     """
     slow: dict[int, list[int]] = {}
     for index, each in enumerate(hardware.slowdowns):
@@ -87,12 +87,12 @@ def _gpu(given: Given, path: str, paths: Sequence[Path]) -> DeviceSpec:
 
 
 def _below(path: str, problem: Problem) -> Problem:
-    """The problem of an inline profile, at its place in the experiment."""
+    """Report the problems of an inline profile at its place in the experiment."""
     return replace(problem, path=f"{path}.{problem.path}" if problem.path else path)
 
 
 def _named_gpus(each: SomeGpus, gpus_per_node: int, num_nodes: int, path: str) -> list[int]:
-    """The GPUs that something is said of, whose place in the experiment is `path`."""
+    """The GPUs of a selection in the experiment; `path` is its place."""
     for key, names, count in (("gpus", each.gpus, num_nodes * gpus_per_node), ("nodes", each.nodes, num_nodes)):
         for index, number in enumerate(names):
             if number >= count:

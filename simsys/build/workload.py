@@ -1,4 +1,4 @@
-"""From the description of a workload to its requests: the one place that knows both sides."""
+"""From the description of a workload to its requests."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from simsys.units import Dimension, pretty
 def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> RequestTable:
     """Draw or read the requests of a workload.
 
-    Each column has its own random stream, so changing one distribution leaves the other columns as they were,
-    and the first n requests are the same whatever `num_requests` is.
+    Each column has its own random stream, so changing one distribution does not change the other columns, and the
+    first n requests do not depend on `num_requests`.
 
     Args:
-        workload: What to draw or read.
-        seed: The scenario's seed.
-        base_folder: Where a relative path of a trace starts: the folder of the experiment file.
+        workload: The settings of the workload.
+        seed: The seed of the scenario.
+        base_folder: Folder from which a relative path of a trace starts: the folder of the experiment file.
 
     Raises:
-        TraceError: If the trace cannot be read or holds fewer requests than asked for.
-        UsageError: If a rate is so low that arrivals lie beyond what a float can hold, or that none is in time, or if
-            nothing says how many there are.
+        TraceError: If the trace cannot be read or has fewer requests than `num_requests`.
+        UsageError: If a rate is so low that arrival times overflow or no request arrives in time, or if the number of
+            requests is not determined.
     """
     if workload.missing:
         raise UsageError(workload.missing)
@@ -46,7 +46,7 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
 
 
 def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
-    """Requests without a trace; `arrival_s` of later turns is that of the first."""
+    """Requests without a trace; later turns have the `arrival_s` of the first turn."""
     most = workload.num_requests or MOST_REQUESTS
     if workload.num_requests is None and workload.duration and _expected(workload) > 2 * MOST_REQUESTS:
         raise _too_many(workload.duration)
@@ -77,7 +77,7 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
 
 
 def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
-    """Arrivals within the duration, if there are any and not too many."""
+    """Arrivals within the duration; an error if there are none or too many."""
     if workload.duration is not None and (not starts or (len(starts) == MOST_REQUESTS and not workload.num_requests)):
         if not starts:
             raise UsageError(f"no request arrives within {pretty(workload.duration, Dimension.SECONDS)}")
@@ -86,13 +86,13 @@ def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
 
 
 def _expected(workload: WorkloadConfig) -> float:
-    """How many requests are likely to arrive within the duration; 0 if that is not known before they are drawn."""
+    """Expected number of requests within the duration; 0 if it is unknown before they are drawn."""
     return float(getattr(workload.arrivals, "rate", 0.0)) * (workload.duration or 0.0)
 
 
 def _too_many(duration_s: float) -> UsageError:
     within = f"within {pretty(duration_s, Dimension.SECONDS)}"
-    advice = "that are as many as can be simulated, so lower the rate or the duration, or give num_requests"
+    advice = "that is the most that can be simulated, so lower the rate or the duration, or give num_requests"
     return UsageError(f"{MOST_REQUESTS} requests or more arrive {within}; {advice}")
 
 
@@ -117,7 +117,7 @@ def _between_turns(think_s: Sequence[float], after: Sequence[int]) -> list[float
 
 
 def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Path) -> RequestTable:
-    """Requests of which a trace holds some columns; those of conversations only where the trace holds the prompts."""
+    """Requests with some columns from a trace; columns of conversations need a trace with the prompts."""
     path = path_from(folder, trace.path)
     read = read_trace(
         path,
@@ -134,7 +134,7 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
     if workload.prompt_tokens.kind != "trace":
         table = RequestTable(table.arrival_s, table.prompt_tokens, table.output_tokens, notes=table.notes)
     if table.after and workload.arrivals.kind == "closed_loop":
-        raise TraceError(f"{path}: holds conversations, which cannot arrive in a closed loop; give other arrivals")
+        raise TraceError(f"{path}: has conversations, which cannot arrive in a closed loop; give other arrivals")
     if workload.arrivals.kind == "trace":
         if trace.repeat:
             table = repeated(table, count=workload.num_requests, until_s=until_s, most=MOST_REQUESTS)
@@ -153,7 +153,7 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
 
 
 def _rearranged(workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int) -> RequestTable:
-    """The trace's requests at drawn times, all of a conversation at that of its first."""
+    """The trace's requests at drawn times; all turns of a conversation have the time of the first turn."""
     most = workload.num_requests or MOST_REQUESTS
     opened = _openings(table)
     if not trace.repeat:
@@ -180,7 +180,7 @@ def _openings(table: RequestTable) -> list[int]:
 def _with_drawn_columns(
     workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int, folder: Path
 ) -> RequestTable:
-    """A trace's requests with what is drawn beside it."""
+    """A trace's requests with their drawn columns."""
     count = len(table)
     if workload.prompt_tokens.kind != "trace":
         prompts = draw_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", folder)
@@ -192,10 +192,7 @@ def _with_drawn_columns(
     if not trace.multi_turn:
         return table
     if not table.session:
-        raise TraceError(
-            f"{path_from(folder, trace.path)}: says of no requests that they are one conversation; "
-            "leave multi_turn out"
-        )
+        raise TraceError(f"{path_from(folder, trace.path)}: has no conversations; leave multi_turn out")
     turns = [len(list(requests)) for _, requests in groupby(table.session)]
     think_s = _between_turns(draw_times(trace.think_time, count, seed, "trace.think_time"), table.after)
     ids = block_ids(table.prompt_tokens, turns, [0] * len(turns), [0], workload.hash_block_size)
@@ -203,7 +200,7 @@ def _with_drawn_columns(
 
 
 def _belonging(workload: WorkloadConfig, table: RequestTable, seed: int) -> RequestTable:
-    """The requests with priority and tenant, which all of a conversation share, and the clients of a closed loop."""
+    """The requests with priorities and tenants (equal within a conversation), and the clients of a closed loop."""
     if isinstance(workload.arrivals, ClosedLoopArrivals):
         table = replace(table, concurrency=workload.arrivals.concurrency)
     if workload.priorities is None and workload.tenants is None:

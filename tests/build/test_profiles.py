@@ -98,7 +98,7 @@ def test_the_price_of_a_gpu_in_the_experiment_replaces_that_of_a_node_unless_bot
     assert built(profile={"extends": "dgx-h100", "price": "80 $/h"}, gpu="H100").usd_per_gpu_hour == 10.0
     both = {"profile": {"extends": "dgx-h100", "price": "80 $/h"}, "gpu": {"price": "2 $/h"}}
     assert problems(both) == [
-        ("hardware.gpu.price", "the node has a price too; give that of the node or that of a GPU")
+        ("hardware.gpu.price", "the node has a price too; give the price of the node or of a GPU")
     ]
 
 

@@ -186,7 +186,7 @@ def every_column(table: RequestTable) -> dict[str, list[Any]]:
 def test_a_trace_without_conversations_has_no_turns(tmp_path: Path) -> None:
     (tmp_path / "flat.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0.0,8,4\n1.0,9,5\n", encoding="utf-8")
     given = OF_TALKS | {"trace": {"path": "flat.csv", "multi_turn": True}}
-    with pytest.raises(TraceError, match=r"flat\.csv: says of no requests that they are one conversation"):
+    with pytest.raises(TraceError, match=r"flat\.csv: has no conversations"):
         build(given, folder=tmp_path)
 
 

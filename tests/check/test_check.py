@@ -282,7 +282,7 @@ TRAINING_MISTAKES = [
         "model: {name: GPT2-Medium}\nnetwork: {topology_type: custom, edges_file: none.csv}",
         "3:46: network.edges_file: '",
     ),
-    ("GPT2-Medium", "GPT2-Medium, num_layers: 4", "2:28: model.num_layers: num_layers has no effect beside name"),
+    ("GPT2-Medium", "GPT2-Medium, num_layers: 4", "2:28: model.num_layers: num_layers has no effect with name"),
     (
         "GPT2-Medium",
         "GPT2-Medium, sequence_length: 2048",
@@ -291,7 +291,7 @@ TRAINING_MISTAKES = [
     (
         "GPT2-Medium",
         "GPT2-Medium, decoder_sequence_length: 128",
-        "2:28: model.decoder_sequence_length: GPT2-Medium has no decoder beside an encoder",
+        "2:28: model.decoder_sequence_length: GPT2-Medium is not an encoder-decoder",
     ),
     (
         "GPT2-Medium",

@@ -80,7 +80,7 @@ BAD = [
     ),
     (
         {"serving": "router: prefix_affinity, prefix_caching: false"},
-        "4:19: serving.router: prefix_affinity looks for cached prefixes, but there are none; write prefix_caching: ",
+        "4:19: serving.router: prefix_affinity routes by cached prefixes, but there are none; write prefix_caching: ",
     ),
     (
         {"serving": "prefix_caching: true, router: prefix_affinity, router_options: {balance_rel_threshold: 0.5}"},
@@ -151,7 +151,7 @@ BAD = [
     ),
     (
         {"serving": "batch_wait_max_tokens_ratio: 0.5"},
-        "4:40: serving.batch_wait_max_tokens_ratio: prompts do not wait; say how long with",
+        "4:40: serving.batch_wait_max_tokens_ratio: prompts do not wait; give the longest wait with",
     ),
     (
         {"serving": "scheduler_recv_interval: 0"},
@@ -169,12 +169,12 @@ BAD = [
             "parallelism": "tp_degree: 4, pp_stages: 2",
             "serving": "speculative: {draft_tokens: 2, acceptance_rate: 0.5}",
         },
-        "4:11: serving.speculative: speculative decoding beside pipeline parallelism is not available",
+        "4:11: serving.speculative: speculative decoding with pipeline parallelism is not available",
     ),
     ({"serving": "lora: {adapters: 0, rank: 8}"}, "4:28: serving.lora.adapters: must be above 0, not 0"),
     (
         {"parallelism": "tp_degree: 8, ep_degree: 4"},
-        "3:40: parallelism.ep_degree: in serving, the ranks that share a layer each take whole experts, so ep_degree "
+        "3:40: parallelism.ep_degree: in serving, the ranks that share a layer each have whole experts, so ep_degree "
         "is tp_degree (8), not 4",
     ),
     (
@@ -242,9 +242,9 @@ def test_names_of_vllm_lead_to_those_here(tmp_path: Path, serving: str, message:
 @pytest.mark.parametrize(
     ("setting", "instead"),
     [
-        ("order: dp-tp-pp", "the ranks of a replica lie side by side"),
+        ("order: dp-tp-pp", "the ranks of a replica are consecutive"),
         ("schedule: gpipe", "in the order in which they are issued"),
-        ("p2p_overlap: false", "stages hand on beside the next batch"),
+        ("p2p_overlap: false", "sends between stages always overlap with the next batch"),
     ],
 )
 def test_settings_that_change_nothing_in_serving_are_refused(tmp_path: Path, setting: str, instead: str) -> None:

@@ -98,4 +98,4 @@ def test_a_cnn_has_nothing_that_could_go_around() -> None:
     config = config_of(1, 1, 1, context=2)
     config = config.model_copy(update={"model": type(config.model)(name="ResNet-50")})
     (problem,) = check_config(config)
-    assert "ResNet-50 has no attention whose keys and values could go around; cp_degree: 1" in str(problem)
+    assert "ResNet-50 has no attention with keys and values to exchange; cp_degree: 1" in str(problem)

@@ -196,7 +196,7 @@ def test_tokens_and_gradients_on_the_same_links_can_only_make_high_detail_slower
         ),
         (
             config_of(2, data=2, tensor=2, parallelism={"sequence_parallel": False}),
-            "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once; "
+            "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once; "
             "sequence_parallel: true would fit",
         ),
         (

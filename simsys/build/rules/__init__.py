@@ -1,8 +1,8 @@
-"""What may be combined: one rule beside each feature, for `simsys check`, the command line and Python alike.
+"""Rules for combinations of settings, one for each feature; `simsys check`, the command line and Python share them.
 
-A rule is a function registered under the setting that it is about; it books its problem at the line of that setting,
-with settings that would be right. Start with `registry.py`, then `findings.py`. May import configuration, models,
-parallelism, framework modules, and what `simsys.build` builds parts with; not the check, nor anything that runs.
+A rule is a function that is registered under a setting. It records a problem at the line of this setting, and proposes
+valid settings. Start with `registry.py`, then `findings.py`. May import configuration, models, parallelism, framework
+modules, and the builders of parts in `simsys.build`; not the check, nor anything that runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Degrees that may be proposed in place of one that does not fit, and the settings that go with them."""
+"""Proposals of degrees in place of one that does not fit, with the settings that have to change with them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
 
 DIVIDING = {"TP": "tp_degree", "CP": "cp_degree", "EP": "ep_degree", "PP": "pp_stages"}
-"""Which degree belongs to which kind."""
+"""The setting of the degree of each kind of parallelism."""
 
 
 def degrees(config: SimulationConfig, cluster: Cluster | None, key: str, values: Iterable[int]) -> Suggestion:
-    """Propose values of a degree: each alone, or else with the replicas and the strategy that go with it."""
+    """Propose values of a degree: each alone, or else with matching replicas and strategy."""
     return Suggestion([degree(config, cluster, key, value) for value in values])
 
 
 def degree(config: SimulationConfig, cluster: Cluster | None, key: str, value: int) -> list[Lever]:
-    """One value of a degree, alone and with what goes with it."""
+    """Levers of one value of a degree: alone, and with matching replicas and strategy."""
     alone: dict[str, Any] = {f"parallelism.{key}": value}
     given = config.parallelism
     named = {name: getattr(given, name) for name in DIVIDING.values()} | {key: value}

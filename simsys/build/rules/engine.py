@@ -1,4 +1,4 @@
-"""Whether the engine of a scenario runs on its GPUs, and which others do."""
+"""Checks whether the engine of a scenario runs on its GPUs, and proposes engines that do."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def engine_runs(parts: Parts, found: Findings) -> None:
 
 
 def engines(folders: Iterable[Path] = ()) -> Iterator[EngineProfile]:
-    """All engine profiles that are sound, in order of name.
+    """All valid engine profiles, in order of name.
 
     Args:
-        folders: Folders with profiles of the user's own.
+        folders: Folders with the user's own profiles.
     """
     places = tuple(folders)
     for name in profile_names("engine", places):

@@ -1,4 +1,4 @@
-"""Whether expert parallelism fits the model, the cluster and the other kinds of parallelism."""
+"""Checks whether expert parallelism fits the model, the cluster and the other kinds of parallelism."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from simsys.build.rules.registry import Parts, rule
 
 EXPERTS = ("parallelism", "ep_degree")
 LOADS = {"expert_skew": 1.0, "expert_capacity_factor": None}
-"""Settings that count only where experts are divided, and their defaults."""
+"""Settings that have an effect only with expert parallelism, and their defaults."""
 
 
 @rule("parallelism.expert_skew")
 def loads(parts: Parts, found: Findings) -> None:
-    """The load of experts counts only where experts are divided, and their capacity only in training."""
+    """The load of experts needs expert parallelism, and their capacity is for training only."""
     given = parts.config.parallelism
     for key, default in LOADS.items():
         if given.ep_degree == 1 and getattr(given, key) != default:
@@ -30,7 +30,7 @@ def loads(parts: Parts, found: Findings) -> None:
 
 @rule("parallelism.ep_degree")
 def divided_experts(parts: Parts, found: Findings) -> None:
-    """The ranks that divide experts each have whole ones, and the same number of tokens."""
+    """Each expert-parallel rank has whole experts, and all of them an equal number of tokens."""
     config, given = parts.config, parts.config.parallelism
     if given.ep_degree == 1:
         return
@@ -42,7 +42,7 @@ def divided_experts(parts: Parts, found: Findings) -> None:
         message = f"ep_degree {given.ep_degree} does not divide {model.experts} experts"
         found.error(EXPERTS, message, suggestion=degrees(config, parts.cluster, "ep_degree", near))
     elif serving and given.ep_degree != given.tp_degree:
-        message = "in serving, the ranks that share a layer each take whole experts, so ep_degree is tp_degree"
+        message = "in serving, the ranks that share a layer each have whole experts, so ep_degree is tp_degree"
         suggestion = degrees(config, parts.cluster, "ep_degree", [given.tp_degree])
         found.error(EXPERTS, f"{message} ({given.tp_degree}), not {given.ep_degree}", suggestion=suggestion)
     elif not serving and ranks is not None and ranks % given.ep_degree:
@@ -51,6 +51,6 @@ def divided_experts(parts: Parts, found: Findings) -> None:
         suggestion = degrees(config, parts.cluster, "ep_degree", near)
         found.error(EXPERTS, f"{message} (dp_degree x cp_degree)", suggestion=suggestion)
     if given.tp_degree > 1 and not given.sequence_parallel and not serving:
-        message = "expert beside tensor parallelism needs sequence_parallel: true, so that each token is sent once"
+        message = "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once"
         suggestion = Suggestion([[{"parallelism.sequence_parallel": True}]])
         found.error(EXPERTS, message, suggestion=suggestion)

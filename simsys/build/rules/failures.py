@@ -1,4 +1,4 @@
-"""Whether the failures of a scenario can happen, and can be counted."""
+"""Checks whether the failures of a scenario can happen, and are not too many to simulate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty
 
 MAX_FAILURES = 1_000_000
-"""In one run, each of which is simulated."""
+"""Most failures of a run; each of them is simulated."""
 
 
 @rule("training.failures")
 def failures(parts: Parts, found: Findings) -> None:
-    """Something can fail, and not so often that the failures cannot be simulated."""
+    """At least one component can fail, and failures are not too many to simulate."""
     assert parts.config.training is not None
     given = parts.config.training.failures
     if given is None or parts.cluster is None:

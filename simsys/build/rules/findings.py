@@ -1,4 +1,4 @@
-"""What a check has found in one scenario, each problem at the line that the user wrote."""
+"""The problems of one scenario, each at the line that the user wrote."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ ALIASES: dict[KeyPath, KeyPath] = {
     ("hardware", "num_nodes"): ("training", "num_nodes"),
     ("network", "base_latency"): ("network", "base_latency_us"),
 }
-"""Other names of settings; the longer paths first. Below an alias there is nothing: it holds one number or name."""
+"""Aliases of settings, the longer paths first. An alias is one number or name and contains no further settings."""
 
 _AT_THE_KEY = ("unknown key", "missing required")
 
 
 def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
-    """The path under which the user wrote a setting: that of its alias if `data` has only the alias.
+    """The path under which the user wrote a setting: the path of its alias, if `data` has only the alias.
 
-    Below a plain value there is nothing: of ``output_tokens: 0``, which stands for ``{tokens: 0}``, it is the former.
+    For a setting inside a plain value, it is the path of this value, such as ``output_tokens: 0`` for ``{tokens: 0}``.
     """
     for target, alias in ALIASES.items():
         if path[: len(target)] == target and not _has(data, target) and _has(data, alias):
@@ -43,14 +43,14 @@ def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
 
 
 def as_written_text(problem: Problem, data: Mapping[str, Any]) -> Problem:
-    """A problem whose path is that under which the user wrote the setting."""
+    """The problem with the path under which the user wrote the setting."""
     path = key_path(problem.path)
     written = as_written(path, data)
     return problem if written == path else replace(problem, path=dotted(written))
 
 
 def with_aliases(source: ScenarioSource) -> ScenarioSource:
-    """The same scenario, whose `locate` also finds settings that were written under an alias."""
+    """The scenario with a `locate` that also finds settings written under an alias."""
 
     def locate(path: KeyPath, *, key: bool = False) -> Mark | None:
         return source.locate(as_written(path, source.data), key=key)
@@ -59,7 +59,7 @@ def with_aliases(source: ScenarioSource) -> ScenarioSource:
 
 
 def unlocated(data: Mapping[str, Any]) -> ScenarioSource:
-    """Settings that came from Python, so that nothing has a line."""
+    """Settings that were made in Python, so that no setting has a line."""
 
     def locate(path: KeyPath, *, key: bool = False) -> Mark | None:
         return None
@@ -72,20 +72,19 @@ Lever: TypeAlias = Mapping[str, Any]
 
 
 FITS = "{} would fit"
-"""Of settings with which nothing is wrong."""
+"""Text for settings with which the scenario has no problem."""
 VALID = "{} would be valid (memory is checked once nothing else is wrong)"
-"""Of settings that are right, where memory could not be checked."""
+"""Text for valid settings, if memory was not checked."""
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Settings that are proposed beside an error, and said only if they help.
+    """Settings that are proposed for an error, and reported only if they help.
 
     Args:
-        groups: Alternatives, the best first; of each the settings to try one after another, of which the first that
-            help are said.
-        form: What is said of those that help.
-        most: How many of them are said.
+        groups: Alternatives, the best first. Each is a list of settings to try; the first helpful ones are reported.
+        form: Text for the helpful settings.
+        most: Most alternatives that are reported.
     """
 
     groups: Sequence[Sequence[Lever]]
@@ -99,11 +98,11 @@ class Findings:
 
     Args:
         source: Where its settings were written.
-        errors: What is wrong with it.
-        infeasible: What does not fit although nothing is wrong.
-        warnings: What may have been meant otherwise than it was understood.
-        suggestions: What is proposed beside errors, by their path and message.
-        limit_s: Processor time that its simulation may take.
+        errors: Errors of the scenario.
+        infeasible: Reasons why a valid scenario does not fit its hardware.
+        warnings: Settings that may have an unintended meaning.
+        suggestions: Proposals for errors, by path and message of the error.
+        limit_s: Largest processor time of its simulation (s).
     """
 
     source: ScenarioSource
@@ -118,28 +117,28 @@ class Findings:
         return _has(self.source.data, as_written(path, self.source.data))
 
     def error(self, path: KeyPath, message: str, *, key: bool = False, suggestion: Suggestion | None = None) -> None:
-        """Something is wrong with the value (or key) at `path`; a suggestion may help."""
+        """Record an error of the value (or key) at `path`, with a suggestion that may help."""
         problem = self._problem(path, message, key=key)
         self.errors.append(problem)
         if suggestion is not None:
             self.suggestions[problem.path, problem.message] = suggestion
 
     def does_not_fit(self, path: KeyPath, message: str, fixes: Iterable[Fix] = ()) -> None:
-        """The scenario is well-formed, but the value at `path` asks for what does not fit; `fixes` would."""
+        """Record that the value at `path` of a valid scenario does not fit the hardware; `fixes` would fit."""
         self.infeasible.append(replace(self._problem(path, message, key=False), fixes=tuple(fixes)))
 
     def warn(self, problem: Problem) -> None:
-        """The scenario can be simulated, but `problem` says what is doubtful about it."""
+        """Record a warning about a scenario that can be simulated."""
         self.warnings.append(self._problem(key_path(problem.path), problem.message, key=False))
 
     def attempt(self, path: KeyPath, build: Callable[[], T], *, error_at: KeyPath | None = None) -> T | None:
-        """Return what `build` makes; None, with its error booked, if it fails.
+        """Return the result of `build`; if it fails, record its error and return None.
 
         Args:
-            path: Where the problems of a `ConfigError` stand: those without a file below this path (or, if their own
-                path begins like it, at that); those of another file, such as a profile, keep their place there.
-            build: What may fail.
-            error_at: Where any other error stands; `path` by default.
+            path: The place of the problems of a `ConfigError` without a file: below this path, or at their own path if
+                it begins with this path. Problems of another file, such as a profile, keep their place.
+            build: The function to call.
+            error_at: The place of any other error; `path` by default.
         """
         try:
             return build()
@@ -151,11 +150,11 @@ class Findings:
         return None
 
     def require(self) -> None:
-        """Raise what was booked, if anything was.
+        """Raise the recorded problems, if there are any.
 
         Raises:
-            ConfigError: With every problem, if something is wrong.
-            InfeasibleConfigError: If all that is wrong is that the scenario does not fit its hardware.
+            ConfigError: With every problem, if there is an error.
+            InfeasibleConfigError: If the only problem is that the scenario does not fit its hardware.
         """
         if self.errors:
             raise ConfigError([*self.errors, *self.infeasible])
@@ -181,7 +180,7 @@ def _has(data: object, path: KeyPath) -> bool:
 
 
 def _value(data: object, path: KeyPath) -> Any:
-    """What nested mappings and lists have at a path; None if nothing."""
+    """The value of nested mappings and lists at a path; None if there is none."""
     inner: Any = data
     for part in path:
         try:

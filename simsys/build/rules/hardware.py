@@ -21,7 +21,7 @@ PROFILE, GPU, FABRIC = ("hardware", "profile"), ("hardware", "gpu"), ("hardware"
 
 
 def found_device(config: SimulationConfig, found: Findings) -> DeviceSpec | None:
-    """Load the profiles that the hardware names; return the GPU's data if all of them are sound."""
+    """Load the profiles that the hardware names; return the GPU's data if all of them are valid."""
     hardware, own = config.hardware, config.profile_folders
     before = len(found.errors)
     if hardware.profile_folder is not None and not own:
@@ -60,7 +60,7 @@ def _profile(
     folders: Sequence[Path],
     found: Findings,
 ) -> Profiled | None:
-    """Load the profile at a path of the scenario; what it extends may be unknown."""
+    """Load the profile at a path of the scenario; record the problem if it or a parent is unknown or invalid."""
     extends = (*path, "extends")
     unknown_at = extends if isinstance(given, Mapping) and found.written(extends) else path
     return found.attempt(path, lambda: load(given, folders), error_at=unknown_at)

@@ -1,4 +1,4 @@
-"""Whether the model can be used for what the scenario does with it."""
+"""Checks whether the model can be trained or served as the scenario describes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ WITHOUT_CACHE = {"encoder": "is an encoder", "encoder_decoder": "is an encoder-d
 
 
 def source_path(config: ModelConfig) -> KeyPath:
-    """The setting that says which model it is."""
+    """The setting that names the model."""
     return ("model", next(key for key in SOURCES if getattr(config, key) is not None))
 
 
 def found_model(config: SimulationConfig, found: Findings) -> Model | None:
-    """The model of a scenario; None, with the problem booked, if it cannot be built."""
+    """The model of a scenario; if it cannot be built, record the problem and return None."""
     settings = config.model
     if settings.layers is not None:
         return _built_of_layers(settings, found)
@@ -48,7 +48,7 @@ def found_model(config: SimulationConfig, found: Findings) -> Model | None:
 
 
 def _built_of_layers(settings: ModelConfig, found: Findings) -> Model | None:
-    """Try every layer alone, so that the problems of all of them are found."""
+    """Build every layer separately, to find the problems of all layers."""
     before, layers = len(found.errors), settings.layers or []
     name = settings.name or settings.model_type or "custom"
     for index, layer in enumerate(layers):
@@ -58,27 +58,27 @@ def _built_of_layers(settings: ModelConfig, found: Findings) -> Model | None:
 
 
 def _named_in(message: str, settings: ModelConfig) -> KeyPath:
-    """The given size that a message names last, else the setting that says which model it is."""
+    """The given size that a message names last, or else the setting that names the model."""
     given = [key for key in SIZES if getattr(settings, key) is not None and key in message]
     return ("model", max(given, key=message.rfind)) if given else source_path(settings)
 
 
 @rule("model.num_layers")
 def sizes_count(parts: Parts, found: Findings) -> None:
-    """Sizes describe a model by themselves; beside a name they would be ignored in silence."""
+    """Refuse sizes together with a name of a model, since they would have no effect."""
     settings = parts.config.model
     _, source = source_path(settings)
     if source == "model_type" and (settings.num_layers is not None or settings.hidden_size is not None):
         return
     for key in SIZES:
         if getattr(settings, key) is not None:
-            message = f"{key} has no effect beside {source}, which says what the model is; remove one of them"
+            message = f"{key} has no effect with {source}, which already defines the model; remove one of them"
             found.error(("model", key), message, key=True)
 
 
 @rule("serving.max_model_len")
 def can_be_served(parts: Parts, found: Findings) -> None:
-    """The model has a KV cache, and a context of ``max_model_len`` tokens."""
+    """A served model needs a KV cache, and a context of at least ``max_model_len`` tokens."""
     settings, model, place = parts.config.serving, parts.model, source_path(parts.config.model)
     assert settings is not None
     if model is None:
@@ -111,7 +111,7 @@ def can_be_trained(parts: Parts, found: Findings) -> None:
 
 @rule("training")
 def sequences_fit_the_context(parts: Parts, found: Findings) -> None:
-    """Sequences are no longer than the context of the model, and there are none without it."""
+    """Sequences are at most as long as the context of the model; a model without sequences has no length."""
     given, model = parts.config.model.sequence_length, parts.model
     if given is None or model is None:
         return
@@ -126,14 +126,14 @@ def sequences_fit_the_context(parts: Parts, found: Findings) -> None:
 
 @rule("training")
 def answers_fit_the_context(parts: Parts, found: Findings) -> None:
-    """The sequences of a decoder beside an encoder are no longer than its context."""
+    """The sequences of the decoder of an encoder-decoder are at most as long as its context."""
     given, model = parts.config.model.decoder_sequence_length, parts.model
     if given is None or model is None:
         return
     path, longest = ("model", "decoder_sequence_length"), model.max_context_tokens
     if not model.decoder_sequence_length:
-        message = f"{model.name} has no decoder beside an encoder; remove decoder_sequence_length"
-        found.error(path, f"{message} or use a model that has one, such as T5-Large", key=True)
+        message = f"{model.name} is not an encoder-decoder; remove decoder_sequence_length"
+        found.error(path, f"{message} or use one, such as T5-Large", key=True)
     elif longest and given > longest:
         message = f"{model.name} has a context of {longest} tokens, decoder_sequence_length {given} exceeds it"
         found.error(path, message)

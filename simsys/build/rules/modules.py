@@ -1,4 +1,4 @@
-"""Whether the framework modules that a scenario names exist, with their options."""
+"""Checks whether the framework modules that a scenario names exist, with their options."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _check_scheduler_options(scheduler: str, settings: ServingConfig, found: Fin
 
 
 def known_module(name: str, base: type, path: KeyPath, found: Findings) -> bool:
-    """Whether there is a module of that name and kind; books the error, with the nearest of that kind, if not."""
+    """Whether a module of this name and kind exists; if not, record the error with the nearest name."""
     try:
         FRAMEWORKS.get(name, base)
     except SimsysError as error:

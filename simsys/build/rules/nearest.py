@@ -1,9 +1,9 @@
-"""Numbers near one that does not fit: what may be proposed in its place."""
+"""Numbers near a number that does not fit, for proposals in its place."""
 
 from __future__ import annotations
 
 MOST = 8
-"""Numbers that are proposed in place of one."""
+"""Most numbers that are proposed in place of one."""
 
 
 def nearest_divisors(number: int, near: int, also: int = 0) -> list[int]:

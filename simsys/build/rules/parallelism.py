@@ -1,4 +1,4 @@
-"""Whether the degrees of parallelism fit the cluster and the model."""
+"""Checks whether the degrees of parallelism fit the cluster and the model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from simsys.parallel.passes import forward_pass
 TENSOR, DATA = ("parallelism", "tp_degree"), ("parallelism", "dp_degree")
 
 TRAINING_ALONE = {
-    "order": "in serving, the ranks of a replica lie side by side, those of a stage first",
+    "order": "in serving, the ranks of a replica are consecutive, and so are the ranks of each stage",
     "schedule": "in serving, batches go through the stages in the order in which they are issued",
-    "p2p_overlap": "in serving, stages hand on beside the next batch",
+    "p2p_overlap": "in serving, sends between stages always overlap with the next batch",
 }
-"""Settings of parallelism that serving does not have, and what holds there."""
+"""Settings of parallelism for training only, with the behaviour of serving."""
 
 
 @rule("parallelism.order")
 def of_training_alone(parts: Parts, found: Findings) -> None:
-    """Settings that serving does not have would change nothing there."""
+    """Refuse settings for training in serving, where they would have no effect."""
     given = parts.config.parallelism
     if parts.config.training is not None:
         return
@@ -64,7 +64,7 @@ def _check_groups(parts: Parts, gpus: int, found: Findings) -> None:
 
 
 def _fitting_degrees(parts: Parts, gpus: int, data: int, found: Findings) -> list[Sequence[Lever]]:
-    """Settings with which the product of the degrees is the number of GPUs."""
+    """Propose settings with which the product of the degrees is the number of GPUs."""
     assert parts.cluster is not None
     given, shards = parts.config.parallelism, parts.config.parallelism.shards
     groups: list[Sequence[Lever]] = []
@@ -86,7 +86,7 @@ def _fitting_degrees(parts: Parts, gpus: int, data: int, found: Findings) -> lis
 
 @rule("parallelism.tp_degree")
 def tensor_parallelism_divides_the_model(parts: Parts, found: Findings) -> None:
-    """Each rank of a tensor-parallel group has whole heads and as many rows of each matrix."""
+    """Each rank of a tensor-parallel group has whole heads and an equal number of rows of each matrix."""
     given, model = parts.config.parallelism, parts.model
     problem = split_problem(model, given.tp_degree) if model is not None and given.tp_degree > 1 else ""
     if problem and model is not None:
@@ -115,7 +115,7 @@ def split_problem(model: Model, tensor_degree: int) -> str:
 
 
 def same_weights(parts: Parts) -> int | None:
-    """Ranks that hold the same weights; None if that is not known."""
+    """The number of ranks with equal weights; None if it is unknown."""
     given, cluster = parts.config.parallelism, parts.cluster
     if given.dp_degree is not None:
         return given.dp_degree * given.cp_degree
@@ -123,7 +123,7 @@ def same_weights(parts: Parts) -> int | None:
 
 
 def replicas_of(parts: Parts) -> int:
-    """How many replicas the GPUs hold, of ``tp_degree`` GPUs in each stage."""
+    """The number of replicas that the GPUs hold, with ``tp_degree`` GPUs in each stage."""
     assert parts.cluster is not None
     given = parts.config.parallelism
     return given.dp_degree or parts.cluster.num_gpus // given.shards

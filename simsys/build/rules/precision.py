@@ -1,4 +1,4 @@
-"""Whether the GPU computes in the precision that the scenario asks for, or that is chosen by default."""
+"""Checks whether the GPU computes in the given or default precision of the scenario."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def training_arithmetic(parts: Parts, found: Findings) -> None:
 
 @rule("serving.precision")
 def serving_arithmetic(parts: Parts, found: Findings) -> None:
-    """The GPU computes in the precision of the weights, unless kernels read these in fewer bits."""
+    """The GPU computes in the precision of the weights, unless weights are only stored in fewer bits."""
     settings, spec, model = parts.config.serving, parts.spec, parts.model
     assert settings is not None
     if spec is None:
@@ -39,7 +39,7 @@ def serving_arithmetic(parts: Parts, found: Findings) -> None:
     if settings.precision is None and model is not None and model.quantization is not None:
         path = source_path(parts.config.model)
         known = found.attempt(path, lambda: weights_of(settings, model))
-        if known is None or "bf16" in spec.peak_flop_per_s:  # kernels for weights alone do without other arithmetic
+        if known is None or "bf16" in spec.peak_flop_per_s:  # such weights need no other arithmetic
             return
         wanted = known
     else:
@@ -50,7 +50,7 @@ def serving_arithmetic(parts: Parts, found: Findings) -> None:
 
 
 def _has_no(wanted: str, spec: DeviceSpec, known: tuple[str, ...], path: KeyPath, found: Findings) -> None:
-    """Book that a GPU does not compute in a precision, with what to write instead."""
+    """Record that a GPU does not compute in a precision, with a proposal."""
     peaks = spec.peak_flop_per_s
     usable = ", ".join(sorted(name for name in peaks if name in known))
     message = f"{spec.name} does not compute in {wanted}; it has {usable}"

@@ -1,7 +1,7 @@
-"""Rules say what may be combined: each is one function, registered under the setting that it is about.
+"""Rules check combinations of settings: each is one function, registered under a setting.
 
-A scenario is built by `simsys.build.assembly`, which applies all rules. So `simsys check`, the command line and Python
-refuse the same scenarios with the same words. To add a rule, write such a function in the file of its feature::
+`simsys.build.job` builds a scenario and applies all rules. So `simsys check`, the command line and Python refuse the
+same scenarios with equal messages. To add a rule, write such a function in the file of its feature::
 
     @rule("serving.speculative")
     def with_pipelines(parts: Parts, found: Findings) -> None:
@@ -27,16 +27,16 @@ from simsys.serving.requests import RequestTable
 
 @dataclass
 class Parts:
-    """What a scenario is built from; a part is None if it could not be built, or if the scenario has none.
+    """The parts of a scenario; a part is None if it could not be built, or if the scenario has none.
 
     Args:
         config: The scenario.
-        spec: What its GPU can do.
-        model: The model, with the amounts that the level of detail costs.
+        spec: The specification of its GPU.
+        model: The model, with the amounts of work for the level of detail.
         engine: The engine profile.
         cluster: GPUs and links.
         serving: The settings of serving with the defaults of the engine.
-        draft: The model that drafts tokens.
+        draft: The draft model.
         requests: The requests of the run, if a rule has needed them.
         shortest_request_tokens: Tokens (prompt and output) of the shortest request that the workload can hold.
     """
@@ -59,8 +59,8 @@ class Rule(NamedTuple):
     """One rule.
 
     Args:
-        setting: The setting that it is about, as a dotted path.
-        check: Books what is wrong; what is unknown (None) is not checked against.
+        setting: The setting of the rule, as a dotted path.
+        check: Records problems; a part that is unknown (None) is not checked.
         when_sound: Whether it applies only if no other rule is broken and the cluster is known.
     """
 
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
 
     @property
     def section(self) -> str:
-        """The section of the scenario that the setting stands in."""
+        """The section of the scenario with the setting."""
         return self.setting.partition(".")[0]
 
 
@@ -94,11 +94,11 @@ def rule(setting: str, *, when_sound: bool = False) -> Callable[[Check], Check]:
 
 
 def apply_rules(parts: Parts, found: Findings, sections: Sequence[str] = ()) -> None:
-    """Book every rule that a scenario breaks.
+    """Record every rule that a scenario breaks.
 
     Args:
-        parts: What the scenario is built from.
-        found: Where problems are booked.
+        parts: The parts of the scenario.
+        found: Collects the problems.
         sections: Only the rules about these sections; all rules if empty.
     """
     own = [

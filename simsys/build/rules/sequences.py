@@ -1,4 +1,4 @@
-"""Whether sequences can be divided among ranks: sequence and context parallelism, and overlap that builds on them."""
+"""Checks whether sequences can be divided among ranks: sequence and context parallelism, and overlap with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = {
 
 @rule("parallelism.sequence_parallel")
 def divided_sequences(parts: Parts, found: Findings) -> None:
-    """Ranks that divide a sequence have equal parts of it."""
+    """Ranks that divide a sequence get equal parts of it."""
     config, cluster, model, given = parts.config, parts.cluster, parts.model, parts.config.parallelism
     if config.training is None:
         if given.sequence_parallel and given.tp_degree == 1:
@@ -50,7 +50,7 @@ def divided_sequences(parts: Parts, found: Findings) -> None:
 
 
 def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
-    """Tokens of a sequence, and of a decoder's beside an encoder, by setting; none if the model is unknown."""
+    """Tokens of a sequence, and of a decoder's sequence after an encoder, by setting; empty for an unknown model."""
     if model is None:
         return {}
     lengths = {key: getattr(config.model, key) or getattr(model, key) for key in LENGTHS}
@@ -60,7 +60,7 @@ def _lengths(config: SimulationConfig, model: Model | None) -> dict[str, int]:
 def _check_sequence_parallel(
     tensor: int, context: int, lengths: Mapping[str, int], longest: int, found: Findings
 ) -> None:
-    """It divides what a rank has of the sequences among the ranks of a tensor-parallel group."""
+    """Sequence parallelism divides a rank's part of the sequences among the ranks of its tensor-parallel group."""
     if tensor == 1:
         groups: list[list[Lever]] = [[{"parallelism.tp_degree": 2}], [{"parallelism.sequence_parallel": False}]]
         message = "sequence_parallel needs a tp_degree above 1"
@@ -78,7 +78,7 @@ def _check_sequence_parallel(
 def _check_context_parallel(
     config: SimulationConfig, cluster: Cluster | None, model: Model, lengths: Mapping[str, int], found: Findings
 ) -> None:
-    """Each rank gets an early and a late part of every sequence, so that a causal mask leaves all equally busy."""
+    """Each rank gets an early and a late part of every sequence, so that all are equally busy under a causal mask."""
     given = config.parallelism
     context, shared = given.cp_degree, given.tp_degree * given.pp_stages
     gpus = cluster.num_gpus // shared if cluster is not None else 0
@@ -88,7 +88,7 @@ def _check_context_parallel(
         for operator in block.operators
     )
     if not attends:
-        message = f"{model.name} has no attention whose keys and values could go around"
+        message = f"{model.name} has no attention with keys and values to exchange"
         found.error(CONTEXT, message, suggestion=degrees(config, cluster, "cp_degree", [1]))
         return
     for key, length in lengths.items():

@@ -1,4 +1,4 @@
-"""Whether the options of an engine fit it, the GPU and the model."""
+"""Checks whether the options of an engine fit the engine, the GPU and the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRAPH_SIZE = ("serving", "max_cudagraph_capture_size")
 
 @rule("serving.cuda_graphs")
 def graphs(parts: Parts, found: Findings) -> None:
-    """An engine without CUDA graphs has none to configure, and graphs that are off have no size."""
+    """Settings of CUDA graphs need an engine with CUDA graphs, and their size needs graphs that are on."""
     given, engine = parts.config.serving, parts.engine
     assert given is not None
     wanted = [("cuda_graphs", given.cuda_graphs), ("max_cudagraph_capture_size", given.max_cudagraph_capture_size)]
@@ -29,14 +29,14 @@ def graphs(parts: Parts, found: Findings) -> None:
 
 @rule("serving.kv_precision")
 def kv_cache_precision(parts: Parts, found: Findings) -> None:
-    """The engine can keep keys and values like this; any GPU can, since they are computed on in 16 bit."""
+    """The engine supports the precision of the KV cache; any GPU does, since attention computes in 16 bit."""
     settings, engine, spec, model = parts.config.serving, parts.engine, parts.spec, parts.model
     assert settings is not None
     if engine is None or spec is None or model is None:
         return
     half, known = half_of(spec.peak_flop_per_s), engine.kv_precisions
     if model.quantization is not None and model.quantization.problem and settings.precision is None:
-        return  # which is an error already
+        return  # recorded as an error already
     wanted = kv_precision(settings, model, half)
     if known is None or wanted in known:
         return

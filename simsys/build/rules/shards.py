@@ -1,4 +1,4 @@
-"""Whether model states can be divided among the ranks as the options of data parallelism say."""
+"""Checks whether model states can be divided among the ranks as the options of data parallelism require."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simsys.errors import UsageError
 
 
 def can_shard(setup: TrainingSetup, found: Findings) -> bool:
-    """Whether the ranks can divide the model states; books the option if not."""
+    """Whether the ranks can divide the model states; if not, record an error at the option."""
     options = setup.settings.options
     try:
         _ = setup.shards

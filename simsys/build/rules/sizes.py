@@ -1,4 +1,4 @@
-"""Whether the counts of a scenario are of a size that can be built at all, before anything is built."""
+"""Checks that the counts of a scenario are not too large to build, before it is built."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_COUNTS: Mapping[str, int] = {
     "num_iterations": 1_000_000,
     "gradient_accumulation_steps": 100_000,
 }
-"""Far beyond what exists; they turn a slip of the keyboard into a message instead of a machine without memory."""
+"""Limits far above real hardware; a typing error then gives a message instead of exhausting the memory."""
 
 SECTIONS = ("hardware", "model", "parallelism", "training", "serving")
 
 
 def sizes_can_be_built(config: SimulationConfig, found: Findings) -> bool:
-    """Book every count that is too large; True if there is none."""
+    """Record every count that is too large; True if there is none."""
     before = len(found.errors)
     for section in SECTIONS:
         part = getattr(config, section)
@@ -36,7 +36,7 @@ def sizes_can_be_built(config: SimulationConfig, found: Findings) -> bool:
     if len(found.errors) > before:
         return False
     problem = None
-    with suppress(SimsysError):  # a profile that is unknown or wrong is reported where profiles are checked
+    with suppress(SimsysError):  # an unknown or invalid profile is reported where profiles are checked
         problem = size_problem(config.hardware, config.network, config.profile_folders)
     if problem is not None:
         found.error(*problem)
@@ -46,7 +46,7 @@ def sizes_can_be_built(config: SimulationConfig, found: Findings) -> bool:
 def _counts(values: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
     if isinstance(values, dict):
         for key, value in values.items():
-            if key not in ("options", "layers", "gpu", "profile", "fabric"):  # these have schemas of their own
+            if key not in ("options", "layers", "gpu", "profile", "fabric"):  # these have their own schemas
                 yield from _counts(value, (*path, key))
     elif isinstance(values, list):
         for index, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Whether the layers can be divided among the stages of a pipeline, and the schedule allows the micro-batches."""
+"""Checks whether pipeline stages can divide the layers, and whether the schedule allows the micro-batches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from simsys.parallel.stages import layer_count, partition
 STAGES = ("parallelism", "pp_stages")
 STEPS = "gradient_accumulation_steps"
 MAX_PASSES = 2_000_000
-"""Of the micro-batches of an iteration through all chunks of the model; their order is held for every stage."""
+"""Most passes of micro-batches through all chunks of the model in an iteration; their order is stored for every
+stage."""
 MAX_STEPS = 1000
-"""Numbers of micro-batches that are tried in each direction for one that a schedule allows."""
+"""Numbers of micro-batches that are tried in each direction to find one that the schedule allows."""
 MAX_SIZES = 8
-"""Layers of more stages than this are not proposed one by one."""
+"""Most stages for which the layers of each stage are proposed."""
 
 
 @rule("parallelism.pp_stages")
@@ -80,7 +81,7 @@ def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | No
 
 
 def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at: KeyPath, found: Findings) -> None:
-    """The schedule allows the micro-batches of the plain settings (else `at` is wrong) and those of every phase."""
+    """The schedule allows the micro-batches of the plain settings (else the error is at `at`) and of every phase."""
     given = config.parallelism
     schedule = FRAMEWORKS.get(given.schedule, Schedule)()
     tried: set[int] = set()

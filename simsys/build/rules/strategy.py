@@ -1,4 +1,4 @@
-"""Whether the name of a strategy and the degrees of parallelism say the same."""
+"""Checks whether the name of a strategy and the degrees of parallelism agree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, Paralleli
 
 STRATEGY = ("parallelism", "strategy")
 KINDS = {"training": STRATEGY_PARTS, "serving": ("TP", "EP", "PP")}
-"""Which kinds of parallelism there are so far; in serving ``dp_degree`` counts independent replicas."""
+"""Supported kinds of parallelism; in serving ``dp_degree`` is the number of independent replicas."""
 
 
 @rule("parallelism.strategy")
 def strategy(parts: Parts, found: Findings) -> None:
-    """A degree above 1 needs a strategy that names its kind, and a kind that is named a degree above 1."""
+    """A degree above 1 needs a strategy with its kind, and a kind in the strategy needs a degree above 1."""
     config, given = parts.config, parts.config.parallelism
     kinds = KINDS[config.kind]
     if given.strategy is None:
@@ -40,7 +40,7 @@ def strategy(parts: Parts, found: Findings) -> None:
             ]
             found.error(STRATEGY, message, suggestion=Suggestion(groups, "write {}"))
     if len(found.errors) > before:
-        return  # how many replicas there are is not known yet
+        return  # the number of replicas is not known yet
     if config.training is not None and replicas > 1 and not given.parts.intersection(DATA_STRATEGIES):
         _refuse_degree(given, "dp_degree", replicas, DATA_STRATEGIES, found)
 
@@ -57,7 +57,7 @@ def _refuse_degree(given: ParallelismConfig, key: str, size: int, kinds: Sequenc
 
 
 def _data_degree(parts: Parts) -> int:
-    """The data-parallel degree, given or implied; 1 where a module of the user's choice says what happens."""
+    """The data-parallel degree, given or implied; 1 if the scenario names its own data-parallel module."""
     config, given = parts.config, parts.config.parallelism
     if config.training is not None and config.training.data_parallel is not None:
         return 1

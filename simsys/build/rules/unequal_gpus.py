@@ -1,4 +1,4 @@
-"""Whether GPUs that differ from the others can do what the scenario asks of all."""
+"""Checks whether GPUs that differ from the rest can run the scenario."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unequal_gpus(parts: Parts, found: Findings) -> None:
 def _check_replicas(
     config: SimulationConfig, cluster: Cluster, model: Model | None, place: KeyPath, found: Findings
 ) -> None:
-    """A serving replica has GPUs of one model, and all of them compute in the precision that is served."""
+    """A serving replica has GPUs of one model, and all of them compute in the precision of the served model."""
     assert config.serving is not None
     specs, size = cluster.specs, config.parallelism.tp_degree
     dtype = config.serving.precision or DEFAULT

@@ -1,4 +1,4 @@
-"""Whether a workload can be read, and whether any of its requests can be served."""
+"""Checks whether a workload can be read, and whether any of its requests can be served."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def requests_can_be_served(parts: Parts, found: Findings) -> None:
         return
     if _takes_ages(workload, found):
         return
-    shared = workload.sessions is not None or workload.prefixes is not None  # whose blocks may be too many
+    shared = workload.sessions is not None or workload.prefixes is not None  # they may have too many blocks
     uncertain = workload.trace is not None or workload.duration is not None or shared or _lasts_long(workload)
     parts.requests = _build(config, workload, found) if uncertain or _files(workload) else None
     parts.shortest_request_tokens = _shortest_request(workload, parts.requests)
@@ -40,13 +40,13 @@ def requests_can_be_served(parts: Parts, found: Findings) -> None:
 
 
 def _lasts_long(workload: WorkloadConfig) -> bool:
-    """Whether requests may arrive for longer than can be simulated, by chance."""
+    """Whether random arrivals may last longer than can be simulated."""
     rate = getattr(workload.arrivals, "rate", None)
     return rate is not None and (workload.num_requests or 1) / rate > LONGEST_S / 1000
 
 
 def _takes_ages(workload: WorkloadConfig, found: Findings) -> bool:
-    """Whether the rate is a slip of the keyboard: requests arrive for longer than can be simulated."""
+    """Record a rate so low that requests arrive for longer than can be simulated."""
     rate = getattr(workload.arrivals, "rate", None)
     if rate is None or workload.num_requests is None or workload.num_requests / rate <= LONGEST_S:
         return False
@@ -68,7 +68,7 @@ def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) 
 
 
 def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError) -> KeyPath:
-    """Which setting an error of the requests is about."""
+    """The setting that an error of the requests is about."""
     message = str(error)
     if "that may be shared" in message:
         return ("workload", "prefixes" if workload.prefixes is not None else "sessions")
@@ -85,7 +85,7 @@ def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError
 
 
 def _files(workload: WorkloadConfig) -> dict[KeyPath, str]:
-    """Files of observed lengths, by their place."""
+    """Files of observed lengths, by the path of their setting."""
     parts: dict[KeyPath, Length | None] = {
         ("workload", "prompt_tokens"): workload.prompt_tokens,
         ("workload", "output_tokens"): workload.output_tokens,
@@ -113,7 +113,7 @@ def _shortest_prompt(workload: WorkloadConfig, requests: RequestTable | None) ->
 
 
 def _shortest(length: Length) -> int:
-    """The fewest tokens that a distribution can draw; 1 where files hold them."""
+    """The fewest tokens that a distribution can draw; 1 for lengths from files."""
     match length:
         case FixedLength():
             return length.tokens
@@ -128,7 +128,7 @@ def _shortest(length: Length) -> int:
 
 
 def _check_context(config: SimulationConfig, model: Model, shortest: int, found: Findings) -> None:
-    """A request beyond the context is rejected and counted; a workload of nothing else is a mistake."""
+    """A request beyond the context is rejected and counted; a workload with only such requests is an error."""
     assert config.serving is not None
     limit = config.serving.max_model_len or model.max_context_tokens
     if model.kv_elements_per_token and limit and shortest > limit:
@@ -138,10 +138,10 @@ def _check_context(config: SimulationConfig, model: Model, shortest: int, found:
 
 
 def _check_step(settings: ResolvedServing, shortest: int, found: Findings) -> None:
-    """A prompt beyond a step that cannot be cut is rejected and counted; a workload of nothing else is a mistake."""
+    """A prompt that exceeds a step and cannot be cut is rejected; a workload with only such prompts is an error."""
     name, limit = settings.scheduler, settings.max_num_batched_tokens
     cuts = True
-    with suppress(SimsysError):  # that it is unknown is said elsewhere
+    with suppress(SimsysError):  # an unknown module is reported by another rule
         cuts = FRAMEWORKS.get(name, Scheduler).cuts_prompts
     if not cuts and shortest > limit:
         message = f"every prompt has {shortest} tokens or more, which {name} does not cut: all would be rejected"

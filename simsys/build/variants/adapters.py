@@ -1,4 +1,4 @@
-"""Adapters of low rank (LoRA) that are served beside the model."""
+"""LoRA adapters that are served together with the model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from simsys.config.serving import ServingConfig
 
 @variant
 class Adapters(Variant):
-    """Each request uses one of several adapters."""
+    """Each request uses one of several LoRA adapters."""
 
     regime = "adapters"
 
     def on(self, settings: ServingConfig) -> bool:
-        """If any are given."""
+        """Whether adapters are given."""
         return settings.lora is not None
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """How many there are."""
+        """The number and the rank of the adapters."""
         lora = setup.settings.lora
         assert lora is not None
         yield f"adapters: {lora.adapters} of rank {lora.rank}, equally popular, all on the GPU"

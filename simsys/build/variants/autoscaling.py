@@ -1,4 +1,4 @@
-"""Replicas that come and go with the load: autoscaling."""
+"""Autoscaling: replicas start and stop with the load."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ AUTOSCALING = ("serving", "autoscaling")
 
 @variant
 class Autoscaling(Variant):
-    """Requests come to the replicas that are active."""
+    """Requests are sent to active replicas."""
 
     regime = "autoscaling"
 
     def on(self, settings: ServingConfig) -> bool:
-        """If limits are given."""
+        """Whether limits of the number of replicas are given."""
         return settings.autoscaling is not None
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """How many replicas there are, and when that changes."""
+        """The limits of the number of replicas, and the interval of decisions."""
         scaled = setup.settings.autoscaling
         assert scaled is not None
         yield (
@@ -63,7 +63,7 @@ class Autoscaling(Variant):
 
 @rule("serving.autoscaling", when_sound=True)
 def autoscaling(parts: Parts, found: Findings) -> None:
-    """There are as many replicas as the limits say, and the router knows how to leave replicas out."""
+    """The cluster has enough replicas for the limits, and the router supports inactive replicas."""
     assert parts.config.serving is not None
     settings = parts.config.serving
     scaled, replicas = settings.autoscaling, replicas_of(parts)

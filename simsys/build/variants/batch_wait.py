@@ -1,4 +1,4 @@
-"""An engine that lets prompts wait for more of them: TensorRT-LLM with ``batch_wait_timeout_iters``."""
+"""Prompts wait for a larger batch: TensorRT-LLM with ``batch_wait_timeout_iters``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ WAIT = ("serving", "batch_wait_timeout_iters")
 
 @variant
 class BatchWaitVariant(Variant):
-    """Prompts wait until there are enough of them or some decode steps have passed."""
+    """Prompts wait until a batch has enough tokens, or for a number of decode steps."""
 
     def on(self, settings: ServingConfig) -> bool:
-        """With a timeout."""
+        """Whether a timeout is given."""
         return settings.batch_wait_timeout_iters > 0
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """How long prompts wait."""
+        """The longest wait of prompts."""
         waits = setup.settings.batch_wait_timeout_iters
         yield f"prompts wait up to {waits} decode steps for a larger batch while sequences decode"
 
     def intake(self, setup: ServingMemory) -> Intake:
-        """Holds prompts back."""
+        """The intake that delays prompts."""
         settings = setup.settings
         enough = (settings.batch_wait_max_tokens_ratio or 1.0) * settings.max_num_batched_tokens
         return BatchWait(settings.batch_wait_timeout_iters, enough)
@@ -37,12 +37,12 @@ class BatchWaitVariant(Variant):
 
 @rule("serving.batch_wait_timeout_iters")
 def ends_a_wait(parts: Parts, found: Findings) -> None:
-    """An engine polls or lets prompts wait, and a share of tokens ends a wait that there is."""
+    """Polling and waiting prompts exclude each other, and a share of tokens needs waiting prompts."""
     given = parts.config.serving
     assert given is not None
     if given.batch_wait_timeout_iters and given.scheduler_recv_interval > 1:
         message = "no engine polls and lets prompts wait; remove scheduler_recv_interval or batch_wait_timeout_iters"
         found.error(WAIT, message)
     if given.batch_wait_max_tokens_ratio is not None and not given.batch_wait_timeout_iters:
-        message = "prompts do not wait; say how long with batch_wait_timeout_iters, e.g. 20"
+        message = "prompts do not wait; give the longest wait with batch_wait_timeout_iters, e.g. 20"
         found.error(("serving", "batch_wait_max_tokens_ratio"), message)

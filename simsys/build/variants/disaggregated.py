@@ -1,4 +1,4 @@
-"""Replicas for prompts and replicas for tokens, with KV caches sent from those to these: disaggregated serving."""
+"""Disaggregated serving: prefill replicas send KV caches to decode replicas."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ DISAGGREGATED = ("serving", "disaggregated")
 
 @variant
 class Disaggregated(Variant):
-    """Requests come to the replicas for prompts, whose caches the replicas for tokens fetch."""
+    """Requests are sent to prefill replicas; decode replicas fetch the KV caches from them."""
 
     regime = "disaggregated prefill and decode"
 
     def on(self, settings: ServingConfig) -> bool:
-        """If the two kinds of replicas are given."""
+        """Whether prefill and decode replicas are given."""
         return settings.disaggregated is not None
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """Which replicas do what."""
+        """The numbers of prefill and decode replicas."""
         split = setup.settings.disaggregated
         assert split is not None
         degrees = " and ".join(str(pool.layout.tensor) for pool in setup.pools)
@@ -45,12 +45,12 @@ class Disaggregated(Variant):
         )
 
     def scheduler(self, pool: ServingMemory) -> str:
-        """Replicas for tokens have a scheduler of their own."""
+        """The scheduler of decode replicas; empty for prefill replicas."""
         split = pool.settings.disaggregated
         return split.decode_scheduler if split is not None and pool.only_decodes else ""
 
     def source(self, setup: ServingMemory, executor: Executor, engines: Sequence[Engine]) -> Source:
-        """Requests come to the engines for prompts, which hand over to those for tokens."""
+        """Requests are sent to prefill engines, which hand over to decode engines."""
         settings, seed, env, probes = setup.settings, setup.config.simulation.seed, executor.env, executor.probes
         split = settings.disaggregated
         assert split is not None
@@ -58,7 +58,7 @@ class Disaggregated(Variant):
         decoding = [engine for engine in engines if isinstance(engine.scheduler, FetchingScheduler)]
         prefilling = [engine for engine in engines if not isinstance(engine.scheduler, FetchingScheduler)]
         token_bytes = [setup.pools[-1].token_bytes(stage) for stage in setup.stage_numbers]
-        # Its own stream, lest two routers that draw make the same choices.
+        # A separate random stream, so that two routers that draw do not make equal choices.
         decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)
         Handover(prefilling, decoding, decode_router, env, probes, token_bytes)
         router = module(prefilling, seed, options)
@@ -67,7 +67,7 @@ class Disaggregated(Variant):
 
 @rule("serving.disaggregated")
 def modules_of_decoding(parts: Parts, found: Findings) -> None:
-    """The router and the scheduler of the replicas for tokens exist."""
+    """The router and the scheduler of decode replicas exist."""
     split = parts.config.serving.disaggregated if parts.config.serving is not None else None
     if split is not None:
         known_module(split.decode_router, Router, (*DISAGGREGATED, "decode_router"), found)
@@ -76,7 +76,7 @@ def modules_of_decoding(parts: Parts, found: Findings) -> None:
 
 @rule("serving.disaggregated", when_sound=True)
 def disaggregated(parts: Parts, found: Findings) -> None:
-    """The two kinds of replicas use all GPUs, can send each other caches, and divide the model."""
+    """Prefill and decode replicas use all GPUs, can transfer caches, and divide the model."""
     assert parts.config.serving is not None
     assert parts.cluster is not None
     split, given = parts.config.serving.disaggregated, parts.config.parallelism
@@ -101,7 +101,7 @@ def disaggregated(parts: Parts, found: Findings) -> None:
 
 
 def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: int) -> str:
-    """What is wrong with tensor-parallel degrees that differ; empty if nothing is."""
+    """Why different tensor-parallel degrees of the two kinds do not fit; empty if they do."""
     if split.prefill_tp_degree is split.decode_tp_degree is None:
         return ""
     prefill, decode = split.tp_degrees(given.tp_degree)

@@ -1,4 +1,4 @@
-"""An engine that receives new requests now and then only: SGLang with ``--scheduler-recv-interval``."""
+"""An engine that receives new requests at intervals: SGLang with ``--scheduler-recv-interval``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class PollingVariant(Variant):
     """Requests are received at intervals of several decode steps."""
 
     def on(self, settings: ServingConfig) -> bool:
-        """With an interval above 1."""
+        """Whether the interval is above 1."""
         return settings.scheduler_recv_interval > 1
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """When requests are received."""
+        """The interval between receptions."""
         interval = setup.settings.scheduler_recv_interval
         yield f"new requests are received every {interval} decode steps, after prefills, and when idle"
 

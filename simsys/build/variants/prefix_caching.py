@@ -1,4 +1,4 @@
-"""Prompts that begin alike share KV blocks: prefix caching."""
+"""Prefix caching: prompts with equal beginnings share KV blocks."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ NO_PREFIXES = "prefix caching: the workload defines no shared prefixes"
 
 @variant
 class PrefixCaching(Variant):
-    """The KV cache finds blocks of prompts that it has seen."""
+    """The KV cache reuses blocks of earlier prompts."""
 
     regime = "prefix caching"
 
     def on(self, settings: ServingConfig) -> bool:
-        """As the settings say, or the engine by default."""
+        """Whether the setting or the default of the engine turns it on."""
         return bool(settings.prefix_caching)
 
     def in_regime(self, setup: ServingMemory) -> bool:
-        """If prompts share anything."""
+        """Whether prompts share prefixes."""
         return any(setup.requests.hash_ids)
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """What blocks are known by, and where."""
+        """The hashes of blocks, and the replicas with prefix caching."""
         ids = f"block hashes of {setup.requests.hash_block_tokens} tokens, LRU eviction"
         where = ", on prefill replicas" * (len(setup.pools) > 1)
         yield f"prefix caching: {ids}{where}" if any(setup.requests.hash_ids) else NO_PREFIXES
 
     def kv_cache(self, setup: ServingMemory, pool: ServingMemory, sequences: Sequences) -> PagedKVCache | None:
-        """A cache that shares; engines that only decode are sent whole caches, and share nothing."""
+        """A cache that shares blocks; None for engines that only decode, which receive whole caches."""
         if pool.only_decodes:
             return None
         block_tokens = setup.settings.block_size
@@ -49,13 +49,13 @@ class PrefixCaching(Variant):
 
 @rule("serving.router")
 def router_finds_what_it_looks_for(parts: Parts, found: Findings) -> None:
-    """A router that looks for cached prefixes needs prefix caching."""
+    """A router that routes by cached prefixes needs prefix caching."""
     settings = parts.config.serving if parts.serving is None else parts.serving
     assert settings is not None
     needs = False
-    with suppress(SimsysError):  # that it is unknown is said by another rule
+    with suppress(SimsysError):  # an unknown router is reported by another rule
         needs = FRAMEWORKS.get(settings.router, Router).needs_prefix_caching
     if needs and settings.prefix_caching is False:
-        message = f"{settings.router} looks for cached prefixes, but there are none"
-        suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} beside it")
+        message = f"{settings.router} routes by cached prefixes, but there are none"
+        suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} too")
         found.error(("serving", "router"), message, suggestion=suggestion)

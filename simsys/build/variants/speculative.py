@@ -30,17 +30,17 @@ DRAFT_LAYERS = ("serving", "speculative", "draft_layers")
 
 @variant
 class Speculative(Variant):
-    """A team that drafts, and a decode phase that draws how many tokens are accepted."""
+    """A team that drafts tokens, and a decode phase that draws the number of accepted tokens."""
 
     place = DRAFT
     regime = "speculative decoding"
 
     def on(self, settings: ServingConfig) -> bool:
-        """If drafts are described."""
+        """Whether speculative decoding is given."""
         return settings.speculative is not None
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """What is drafted, by what, and how much of it is accepted."""
+        """The number of drafted tokens, the drafter, and the accepted share."""
         drafted = setup.settings.speculative
         assert drafted is not None
         cost = f"at {(drafted.draft_cost or 0.0) * 1e6:.4g} us each"
@@ -52,7 +52,7 @@ class Speculative(Variant):
         )
 
     def draft_model(self, config: SimulationConfig, model: Model) -> Model | None:
-        """A model of the model DB, or some layers more of the model itself."""
+        """The draft model: a model of the model DB, or additional layers of the model itself."""
         drafted = config.serving.speculative if config.serving is not None and model.caches else None
         if drafted is not None and drafted.draft_model is not None:
             named = build_model(ModelConfig(name=drafted.draft_model), config.folder)
@@ -60,7 +60,7 @@ class Speculative(Variant):
         return own_layers(model, drafted.draft_layers) if drafted is not None and drafted.draft_layers else None
 
     def team(self, setup: ServingMemory, pool: ServingMemory, groups: Sequence[Group], executor: Executor) -> Team:
-        """Ranks that draft before each step."""
+        """A team of ranks that draft before each step."""
         drafted = setup.settings.speculative
         cost_s = drafted.draft_cost if drafted is not None else None
         return DraftingTeam(
@@ -73,13 +73,13 @@ class Speculative(Variant):
         )
 
     def decode_phase(self, setup: ServingMemory, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
-        """Several tokens of a sequence in one step."""
+        """The decode phase with several tokens of a sequence in one step."""
         module: Any = FRAMEWORKS.get("speculative_decode", DecodePhase)
         return cast(DecodePhase, module(sequences, kv, speculation(setup), setup.config.simulation.seed))
 
 
 def speculation(setup: ServingMemory) -> Speculation:
-    """How many tokens are drafted and accepted."""
+    """The numbers of drafted and accepted tokens."""
     drafted = setup.settings.speculative
     assert drafted is not None
     return Speculation(drafted.draft_tokens, drafted.acceptance_rate)
@@ -87,13 +87,13 @@ def speculation(setup: ServingMemory) -> Speculation:
 
 @rule("serving.speculative")
 def drafts(parts: Parts, found: Findings) -> None:
-    """Speculative decoding is a decode module itself, of models that are not cut into stages."""
+    """Speculative decoding excludes another decode module and pipeline parallelism."""
     assert parts.config.serving is not None
     given, model = parts.config.serving.speculative, parts.model
     if given is None:
         return
     if parts.config.parallelism.pp_stages > 1:
-        message = "speculative decoding beside pipeline parallelism is not available; remove one of them"
+        message = "speculative decoding with pipeline parallelism is not available; remove one of them"
         found.error(DRAFTED, message, key=True)
     if parts.config.serving.decode not in ("llm_decode", "speculative_decode"):
         own = parts.config.serving.decode
@@ -104,7 +104,7 @@ def drafts(parts: Parts, found: Findings) -> None:
 
 @rule("serving.speculative")
 def draft_model(parts: Parts, found: Findings) -> None:
-    """A model that drafts is a smaller language model that the same ranks can divide."""
+    """A draft model is a smaller language model that the ranks of the model can divide."""
     assert parts.config.serving is not None
     given, draft, model = parts.config.serving.speculative, parts.draft, parts.model
     if given is None or given.draft_model is None or draft is None:

@@ -1,4 +1,4 @@
-"""Preempted requests whose caches are swapped to the host: vLLM with ``preemption_mode=swap``."""
+"""Swapping of the KV caches of preempted requests to the host: vLLM with ``preemption_mode=swap``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from simsys.teams import Team
 
 @variant
 class Swapping(Variant):
-    """Caches of preempted requests go to host memory and come back."""
+    """KV caches of preempted requests are swapped to host memory and back."""
 
     regime = "swapping"
 
     def on(self, settings: ServingConfig) -> bool:
-        """With preemption by swap."""
+        """Whether preemption is by swap."""
         return settings.preemption == "swap"
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """How much host memory there is."""
+        """The host memory for swapped caches."""
         host = f"{setup.settings.swap_bytes / 2**30:.4g} GiB of host memory per GPU over PCIe"
         yield f"preemption by swap: {host}; steps wait for copies; recomputation if full"
 
     def swap_space(self, pool: ServingMemory, team: Team) -> SwapSpace:
-        """As many blocks as fit into the host memory of the GPU that holds most of each."""
+        """Host memory for the blocks that fit on the GPU with the largest part of each block."""
         parts = {rank: pool.block_bytes(stage) for stage, group in enumerate(team.groups) for rank in group.ranks}
         blocks = int(pool.settings.swap_bytes // max(parts.values()))
         return SwapSpace(blocks // pool.layout.pipeline, team, parts)

@@ -1,4 +1,4 @@
-"""What a variant of an engine is: a feature that a setting turns on, with its rule, its text and what it builds."""
+"""Base class of engine variants: features that a setting turns on, with rules, texts and built parts."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from simsys.teams import Team
 
 
 class Variant(ABC):
-    """One way in which an engine differs from the plain one: subclass it in a file of `simsys.build.variants`.
+    """A difference from the plain engine; define a subclass in a file of `simsys.build.variants`.
 
-    The hooks are called for the variants that are on. One that makes a part of an engine returns None where the
-    variant leaves that part as it is; of several variants, the first that makes the part decides.
+    The hooks are called for the variants that are on. A hook that makes a part of an engine returns None if the
+    variant does not change this part. If several variants make a part, the first one decides.
     """
 
     place: KeyPath = ("serving",)
-    """The setting at which a problem of building it stands."""
+    """The setting at which problems of building the variant are reported."""
 
     regime = ""
-    """What measurements of it are filed under; empty if they are filed with those of plain engines."""
+    """The regime of its measurements; empty if they count as measurements of plain engines."""
 
     @abstractmethod
     def on(self, settings: ServingConfig) -> bool:
-        """Whether the settings ask for it."""
+        """Whether the settings turn the variant on."""
 
     def in_regime(self, setup: ServingMemory) -> bool:
-        """Whether a scenario in which it is on is in its regime."""
+        """Whether a scenario with the variant on is in its regime."""
         return bool(self.regime)
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """What the figures rest on where it is on, a line each."""
+        """Assumptions of the variant, a line each."""
         return iter(())
 
     def draft_model(self, config: SimulationConfig, model: Model) -> Model | None:
-        """The model that drafts tokens; raises a `SimsysError` if it cannot be built."""
+        """The draft model; raises a `SimsysError` if it cannot be built."""
         return None
 
     def scheduler(self, pool: ServingMemory) -> str:
-        """The name of the scheduler of a replica; empty for that of the settings."""
+        """The name of the scheduler of a replica; empty for the scheduler of the settings."""
         return ""
 
     def team(
@@ -70,15 +70,15 @@ class Variant(ABC):
         return None
 
     def decode_phase(self, setup: ServingMemory, sequences: Sequences, kv: PagedKVCache) -> DecodePhase | None:
-        """How tokens are generated."""
+        """The decode phase, which generates tokens."""
         return None
 
     def intake(self, setup: ServingMemory) -> Intake | None:
-        """What requests pass before the scheduler of an engine sees them."""
+        """The intake that requests pass before the scheduler of an engine receives them."""
         return None
 
     def source(self, setup: ServingMemory, executor: Executor, engines: Sequence[Engine]) -> Source | None:
-        """Lets requests come to the engines."""
+        """The source that sends requests to the engines."""
         return None
 
 
