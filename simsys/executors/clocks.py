@@ -27,7 +27,7 @@ class Clocks:
         self.platform, self.env, self.probes = platform, executors_clock(platform.env), probes
         sharing, ranks = platform.network.sharing, len(platform.devices)
         self.own = own_work(platform.env, sharing, ranks, stepwise=queues)
-        """What keeps the operations of ranks in order where processes of the user's own request GPUs."""
+        """The streams that keep the operations of ranks in order, if user processes may request GPUs."""
         self.fronts: Sequence[CalendarServer] = platform.devices if self.own is None else self.own.fronts
         """By rank, when its own computations end, as known so far."""
 
@@ -40,7 +40,7 @@ class Clocks:
         return free_at_s if free_at_s > now_s else now_s  # `max` written out: this runs for every operation
 
     def synchronize(self, rank: int) -> None:
-        """Let the host of `rank` wait for its GPU: what comes next is launched from then on."""
+        """Let the host of `rank` wait for its GPU; later operations are launched from then on."""
 
         def wait() -> None:
             self.platform.devices[rank].launched_s = self.now(rank)

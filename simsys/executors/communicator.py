@@ -66,7 +66,7 @@ class Communicator:
         found = images or Images({rank: rank for rank in group.ranks})
         self.links = GroupLinks(group, network, found.shifts(group.ranks))
         self.link_loads = LinkLoads(network, self.links, self.plan, lambda: env._now)
-        """What its collectives do to links where they load these evenly."""
+        """The loads of its collectives on links, for evenly spread transfers."""
         self._span = _span([network.node_of(rank) for rank in group.ranks])
         self._network, self._choose, self._env, self._joined = network, choose, env, joined
         self._plans: dict[CollectiveKind, Sequence[CollectivePlan]] = {}
@@ -207,7 +207,7 @@ class Communicator:
         return in_lockstep(self._network, self.steps_alone(kind, nbytes), shifts, start_s)
 
     def use(self, kind: CollectiveKind, nbytes: float, meets: Meets) -> Use:
-        """What such collectives need of their links."""
+        """The shares of links that such collectives need."""
         plan = self.plan(kind, nbytes)
         key = plan.algorithm.label, kind
         found = self._uses.get(key)

@@ -1,4 +1,4 @@
-"""What all parts of an executor use: the hardware, the ranks, their groups, and what their work costs."""
+"""Services for all parts of an executor: the hardware, the ranks, their groups, and the costs of their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlock report: ranks, what they wait for, and where in the source."""
+"""Deadlock report: waiting ranks, with their operations and lines of source code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Processes:
         return process
 
     def waiting(self) -> list[str]:
-        """Where each that has not ended waits, by rank; ranks that wait at the same place stand together."""
+        """The places where processes wait, by rank; ranks that wait at one place share a line."""
         places: dict[str, list[int]] = {}
         for rank, process in sorted(self._alive.items()):
             if process.is_alive:
@@ -38,7 +38,7 @@ class Processes:
 
 
 def deadlock(operations: Iterable[str], processes: Processes) -> DeadlockError | None:
-    """The error that lists what waits; None if nothing does."""
+    """The error that lists waiting operations and ranks; None if there are none."""
     lines = [*operations, *processes.waiting()]
     return DeadlockError("deadlock: nothing can happen any more, but\n  " + "\n  ".join(lines)) if lines else None
 

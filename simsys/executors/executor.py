@@ -121,7 +121,7 @@ class Executor(Core):
             self._handlers = self.own.ordered(self._handlers)
 
     def _verbs(self) -> dict[type, Callable[[Any], Event]]:
-        """What starts each kind of operation."""
+        """The function that starts each kind of operation."""
         return {
             Compute: self.computation.compute,
             Collective: self.collective,
@@ -213,7 +213,7 @@ class Executor(Core):
                 hook(op, started_s, sent_s, self.env._now)
 
     def allocate(self, op: Allocate) -> Event:
-        """Allocate memory immediately."""
+        """Allocate memory at the current time."""
         self.platform.devices[op.rank].memory.allocate(op.name, op.nbytes)
         self.tell_memory(op.rank, self.now(op.rank))
         return self.env.done
@@ -250,7 +250,7 @@ class Executor(Core):
         )
 
     def warnings(self) -> list[str]:
-        """What makes the times of a run doubtful or avoidably long, such as colliding hashes of paths."""
+        """Warnings about inaccurate or avoidably long times of a run, such as colliding hashes of paths."""
         worst: dict[str, Collision] = {}
         for group, communicator in self._communicators.items():
             for kind, found in communicator.collisions():

@@ -18,7 +18,7 @@ class GroupLinks:
     Args:
         group: The ranks, in the order of the algorithm.
         network: Carries the transfers.
-        shifts: How far apart the groups are that do the same at the same time, the group itself (0) included.
+        shifts: Distances (in ranks) to groups with equal simultaneous work, including the group itself (0).
     """
 
     def __init__(self, group: Group, network: AnyNetwork, shifts: Sequence[int]) -> None:
@@ -42,7 +42,7 @@ class GroupLinks:
         return [(ranks[src], ranks[dst]) for src, dst in phase.transfers]
 
     def transfers(self, algorithm: Algorithm, kind: CollectiveKind) -> list[tuple[Pairs, float]]:
-        """The transfers that start together in some phase, and what share of the bytes each sends in all such."""
+        """Transfers that start together in a phase, and the share of the bytes that each sends in such phases."""
         sent: dict[tuple[tuple[int, int], ...], float] = {}
         for phase in self.phases(algorithm, kind):
             sent[phase.transfers] = sent.get(phase.transfers, 0.0) + phase.repeat * phase.fraction

@@ -1,4 +1,4 @@
-"""Work of hosts, the same at all levels of detail: a channel serves one rank, so ends are known at the beginning."""
+"""Work of hosts, equal at all levels of detail: a channel serves one rank, so ends are known at the beginning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Hosts:
         Args:
             op: The work.
             ready_s: When its rank is ready for it.
-            after: What else must have happened.
+            after: Another event that must have fired.
 
         Returns:
             An event that fires at its end.

@@ -19,9 +19,9 @@ class Images:
             self._alike.setdefault(representative[rank], []).append(rank)
 
     def shifts(self, ranks: Sequence[int]) -> list[int]:
-        """By how much to shift a group to get each group that does the same, itself (0) included.
+        """Distances (in ranks) from a group to all groups with equal work, including itself (0).
 
-        Together they hold every rank of the first one's role once, as the groups along an axis do.
+        Together these groups contain every rank of the first rank's role once, like the groups along an axis.
         """
         first, shifts, covered = ranks[0], [], set[int]()
         for rank in self._alike[self._representative[first]]:

@@ -32,7 +32,7 @@ class Lanes:
         self._pairs: dict[tuple[int, int], Pairs] = {}
 
     def message_s(self, src: int, dst: int, nbytes: float, start_s: float) -> float:
-        """Duration of a message from one rank to another that departs at `start_s`, like those of its mirrors."""
+        """Duration of a message between two ranks that departs at `start_s` together with its mirrors."""
         found = self._messages.get((src, dst))
         if found is None:
             shifts = interfering(self._network, [(src, dst)], self._images.shifts((src, dst)))
@@ -40,7 +40,7 @@ class Lanes:
         return self._network.step_seconds(found, nbytes, start_s)
 
     def use(self, src: int, dst: int, meets: Meets) -> Use:
-        """What messages from one rank to another need of their links."""
+        """The shares of links that messages from one rank to another need."""
         found = self._uses.get((src, dst))
         if found is None:
             shifts = self._images.shifts((src, dst))

@@ -20,7 +20,7 @@ from simsys.model.model import Model
 
 
 class Links(Enum):
-    """What becomes of transfers at medium; at high they are always carried out step by step."""
+    """Treatment of transfers at medium; at high they are always carried out step by step."""
 
     IDLE = "idle"
     """They have the time of idle links."""
@@ -58,7 +58,7 @@ def combination(lod: str, links: Links = Links.IDLE) -> Combination:
 
     Args:
         lod: Its name.
-        links: What becomes of transfers at medium.
+        links: Treatment of transfers at medium.
     """
     return MEDIUM[links] if lod == "medium" else LEVELS[lod]
 

@@ -27,7 +27,7 @@ class Meeting:
 
 
 Part = tuple[Sequence[int], Callable[[Callback], None]]
-"""Mirrors of a group that are in lockstep, by their shifts, and what carries out their collective."""
+"""Mirrors of a group in lockstep, by their shifts, and the recurring collective for them."""
 
 
 class Turn:

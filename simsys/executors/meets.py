@@ -35,7 +35,7 @@ class Meets:
         """True for FIFO links. Then waits depend on exact times, so all losses count as waits of all ranks."""
         self._notes = 0
         self.uses: list[Use] = []
-        """Whatever transfers there are, whether they were under way or not."""
+        """All kinds of transfers, whether they have started or not."""
         self.users: dict[int, list[Use]] = {}
         """Users by link."""
         self.busy_s = 0.0

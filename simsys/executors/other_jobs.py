@@ -67,7 +67,7 @@ def exchanges(own: Meets, job: int, carried: Users) -> Iterator[Exchange]:
 
 
 def _loads(others: Iterable[Meets]) -> dict[int, float]:
-    """What transfers need of each link at most, as a share of its bandwidth, if one of each job is under way."""
+    """The largest share of each link's bandwidth that concurrent transfers need, one of each job."""
     loads: dict[int, float] = {}
     for other in others:
         for link, users in other.users.items():

@@ -52,7 +52,7 @@ class OwnWork:
         self._held[rank].append([])
 
     def begun(self, rank: int, end_s: float) -> None:
-        """The first computation of a rank that has not begun is on the calendar: do what waited for that."""
+        """The first pending computation of a rank is on the calendar now; run the callbacks that wait for it."""
         self.fronts[rank].free_at_s = end_s
         for action in self._held[rank].popleft():
             action()
@@ -85,7 +85,7 @@ class OwnWork:
             action()
 
     def ordered(self, handlers: Handlers) -> Handlers:
-        """What starts operations, so that they keep the order of their rank and engines refuse requests."""
+        """The function that starts operations in the order of their rank, with engines that refuse requests."""
         found = dict(handlers)
         for kind in _IN_ORDER:
             found[kind] = self._in_order(handlers[kind])

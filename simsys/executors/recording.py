@@ -45,7 +45,7 @@ class _NoTransfers(Communication):
     contention = "none (no time)"
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
-        """All members are there: done."""
+        """Ends at once, since all members have joined."""
         meeting.event.succeed()
 
     def send(self, op: Send) -> Event:
@@ -133,7 +133,7 @@ class Recording(Executor):
 
 
 def describe(op: Operation) -> dict[str, Any]:
-    """An operation as a plain dict: ``rank``, ``verb``, ``name``, and what belongs to the verb.
+    """An operation as a plain dict: ``rank``, ``verb``, ``name``, and the fields of the verb.
 
     Sizes are in bytes and FLOP; ``group`` lists ranks, ``peer`` is the other rank of a message.
     """

@@ -28,9 +28,9 @@ class Issued:
 
 
 class Stream:
-    """Operations of one rank that begin in the order of issue, whatever each waits for.
+    """Operations of one rank that begin in the order of issue, independent of the events that each waits for.
 
-    So the order is that of the rank's program at every level of detail, also when it runs ahead of the clock.
+    So they keep the order of the rank's program at every level of detail, also if it runs ahead of the clock.
 
     Args:
         env: The environment.
@@ -53,7 +53,7 @@ class Stream:
         Args:
             op: The operation.
             ready_s: When the rank is ready for it.
-            after: What else must have happened.
+            after: Another event that must have fired.
 
         Returns:
             An event that fires when it has ended.

@@ -55,7 +55,7 @@ class Tally:
                     self._exchanged(op if isinstance(op, Collective) else op.collective, times)
 
     def passed(self, op: Forward, batch: Batch, times: int = 1) -> None:
-        """Count the collectives of forward passes like `op` over a batch; which they are, is found out when asked."""
+        """Count the collectives of forward passes like `op` over a batch; they are listed only on demand."""
         key = op.team, op.plan
         batches = self._batches.get(key)
         if batches is None:

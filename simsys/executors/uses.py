@@ -17,7 +17,7 @@ FULL = 1.0 + 1e-9
 """Of a link's bandwidth, but for roundings."""
 
 Needs = dict[int, float]
-"""What transfers need of each link, by its number, as a share of its bandwidth."""
+"""The share of each link's bandwidth that transfers need, by number of the link."""
 
 
 class Window(NamedTuple):
@@ -132,7 +132,7 @@ class Delays:
 
 
 def fair_level(needs: Sequence[float]) -> float:
-    """What share of a link each of some transfers gets at most, if they share it fairly."""
+    """The largest share of a link that a transfer gets, if transfers share it fairly."""
     left = 1.0
     for place, need in enumerate(sorted(needs)):
         level = left / (len(needs) - place)
@@ -143,7 +143,7 @@ def fair_level(needs: Sequence[float]) -> float:
 
 
 def lost_speeds(one: float, other: float) -> tuple[float, float]:
-    """What shares of their speeds two lose that need such shares of a link, which is divided fairly."""
+    """The shares of their speeds that two transfers lose on a fairly shared link of which they need these shares."""
     if one + other <= FULL:
         return 0.0, 0.0
     return 1.0 - min(one, max(0.5, 1.0 - other)) / one, 1.0 - min(other, max(0.5, 1.0 - one)) / other
@@ -173,7 +173,7 @@ class Sent(NamedTuple):
 
 
 def together_s(some: Sent, others: Sent) -> float:
-    """Overlap of messages of one kind with those of another."""
+    """Overlap of messages of one kind with messages of another."""
     starts_s, seconds = some.departures_s, some.seconds
     first = np.searchsorted(others.departures_s, starts_s - others.seconds, side="right")
     last = np.searchsorted(others.departures_s, starts_s + seconds, side="left")

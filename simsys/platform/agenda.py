@@ -1,11 +1,11 @@
-"""One SimPy process for all that is due at known times: no event for each, as long as nothing else comes first.
+"""One SimPy process for all entries with known times; an entry needs no event unless another event comes first.
 
 Runs of serving steps and arrivals of requests come in millions, and each is known beforehand: when it is due and what
-happens then. An `Agenda` keeps them in a heap of its own. Its process takes whichever is due next and sets the clock,
-and yields exactly when something in SimPy's queue comes first; so beside other processes, under ``run(until=…)`` and
-with failures it is an ordinary process, and alone it needs no events at all.
+happens then. An `Agenda` keeps them in a heap of its own. Its process carries out the next entry and sets the clock,
+and yields exactly if an event in SimPy's queue comes first. So together with other processes, under ``run(until=…)``
+and with failures it is an ordinary process, and alone it needs no events at all.
 
-Entries of one moment happen in the order of their priorities, which are those of SimPy's events (`environment.py`).
+Simultaneous entries happen in the order of their priorities, which are priorities of SimPy's events (`events.py`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Due(Protocol):
     due_s: float
     """When it happens next; infinity if that is not known."""
     priority: int
-    """Its place among what happens at that moment."""
+    """Its place among simultaneous entries and events."""
 
     def happen(self) -> None:
-        """It is due: act, and set `due_s` anew. The agenda looks at `due_s` afterwards."""
+        """Carry out the entry at its time, and set `due_s` anew. The agenda reads `due_s` afterwards."""
 
 
 class Agenda:
@@ -52,10 +52,10 @@ class Agenda:
         env.process(self._live())
 
     def add(self, entry: Due) -> Callable[[], None]:
-        """Take up an entry, which need not be due yet.
+        """Add an entry, which need not have a time yet.
 
         Returns:
-            What to call whenever the entry becomes due at another time than it has set in `Due.happen`.
+            A function to call whenever the time of the entry changes outside of `Due.happen`.
         """
         number = len(self._entries)
         self._entries.append(entry)
@@ -131,7 +131,7 @@ class Later:
         self._moved = agenda.add(self)
 
     def call(self, time_s: float, callback: Callable[[int], None], argument: int) -> None:
-        """Call `callback` with an argument at a time, after those that were asked for before at the same time."""
+        """Call `callback` with an argument at a time, after earlier calls for the same time."""
         self._count += 1
         heappush(self._calls, (time_s, self._count, callback, argument))
         if time_s < self.due_s:

@@ -15,7 +15,7 @@ _NODES = 8
 
 
 def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Slow-down of each occupant by the others, as a share of its time on idle links.
+    """Slow-down of each occupant by other occupants, as a share of its time on idle links.
 
     An occupant transmits for the share `q` of its time for which its busiest link is busy, and meanwhile needs the
     share `u` of another link's bandwidth, less if it is slowed anyway. Two occupants that transmit at once on a link

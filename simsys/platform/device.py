@@ -23,7 +23,7 @@ class Device(TurnServer):
     Args:
         index: Its number in the cluster, which is also its vertex in the topology.
         spec: Peaks, bandwidths and efficiency curves.
-        timeline: The same at all times, if its speed changes.
+        timeline: The specification over time, if its speed changes.
     """
 
     __slots__ = ("host", "index", "launched_s", "lost_s", "memory", "slowness", "spec", "timeline")

@@ -42,7 +42,7 @@ class Environment(Clock):
 
     @property
     def agenda(self) -> Agenda:
-        """What is due at known times, carried out by one process, which starts when it is first asked for."""
+        """Entries with known times, carried out by one process, which starts at the first access."""
         # No `cached_property`: it would look into the instance's dictionary, which makes all attributes slower.
         if self._agenda is None:
             self._agenda = Agenda(self)

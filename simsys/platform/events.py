@@ -12,7 +12,7 @@ from simpy.events import NORMAL, URGENT, Event, EventPriority
 Callback = Callable[[Event], None]
 
 LATE = EventPriority(NORMAL + 1)
-"""Priority of what comes after everything else of a moment, but for serving."""
+"""Priority after all other events of a moment, except events of serving."""
 
 
 def boundary(rank: int) -> EventPriority:
@@ -21,7 +21,7 @@ def boundary(rank: int) -> EventPriority:
 
 
 AFTERWARDS = EventPriority(1 << 30)
-"""Priority of what follows from the ends of steps of the same moment, after all of them."""
+"""Priority of the consequences of simultaneous ends of steps, after all of these ends."""
 
 
 def waking(rank: int) -> EventPriority:

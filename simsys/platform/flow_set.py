@@ -79,7 +79,7 @@ class FlowSet:
         """The rate of each flow if it were the only one, and for which epoch of the links."""
         self._subsets: dict[bytes, FlowSet] = {}
         self.known = False
-        """Of a whole set, whether it has been sent, so that others know of it."""
+        """Of a whole set, whether it has been sent, so that sets that share links know it."""
         self.near: list[FlowSet] = []
         """Of a whole set, other whole sets that have been sent and share links with it."""
         self.claims: list[Claim] = []
@@ -142,7 +142,7 @@ class Stream:
     def __init__(self, flows: FlowSet, left_bytes: float, batch: PendingTransfers, since_s: float) -> None:
         self.flows, self.left_bytes, self.batch, self.since_s = flows, left_bytes, batch, since_s
         self.portion: Portion | None = None
-        """What decides the rate; none before it is found."""
+        """The portion that determines the rate; None before the rate is computed."""
         self.bytes_per_s = 0.0
         self.end_s = float("inf")
         """When the last bytes are sent, if nothing changes."""

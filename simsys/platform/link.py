@@ -49,6 +49,6 @@ class Link(ABC):
         return self.spec if self.timeline is None else self.timeline.at(time_s)
 
     def renew(self, time_s: float) -> None:
-        """Take the specification of a time from now on."""
+        """Switch to the specification for a time."""
         spec = self.spec_at(time_s)
         self.bytes_per_s, self.latency_s = spec.bytes_per_s, spec.latency_s

@@ -100,7 +100,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return self._links
 
     def link(self, number: int) -> LinkT:
-        """A link by its number, without what collectives in progress have carried."""
+        """A link by its number, without the bytes of collectives in progress."""
         return self._links[number]
 
     def counters(self) -> list[float]:
@@ -215,7 +215,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         return copy.env.now - started_s
 
     def link_name(self, link: int) -> str:
-        """What to call a link, by its number."""
+        """The name of a link, by its number."""
         return self.topology.link_name(link)
 
     def bytes_per_s(self, link: int) -> float:

@@ -78,7 +78,7 @@ def build_inside(gpus: Sequence[int], inside: NodeInside | None, first: int) -> 
 
     Args:
         gpus: Their vertices.
-        inside: What joins them.
+        inside: The interconnect of the GPUs.
         first: The next free vertex.
 
     Raises:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _ROUNDINGS = 1e-12  # shares that differ by no more are the same
-_KNOWN = 10_000  # meetings whose rates are kept: iterations bring the same ones again and again
+_KNOWN = 10_000  # combinations with cached rates: iterations repeat the same ones
 
 
 class OccupancyRates:

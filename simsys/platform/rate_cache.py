@@ -1,4 +1,4 @@
-"""Which sets of flows are being sent together recurs again and again, so the rates of a combination are found once."""
+"""Combinations of concurrent sets of flows recur, so the rates of a combination are computed once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RateCache:
         self._known: dict[tuple[int, ...], Rates] = {}
 
     def rates(self, streams: Sequence[Stream]) -> Rates:
-        """The rates of streams; the same objects in whatever order they come."""
+        """The rates of streams; the result does not depend on their order."""
         key = tuple([stream.flows.number for stream in streams])
         found = self._known.get(key)
         if found is None:

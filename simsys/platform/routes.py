@@ -35,11 +35,11 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class NodeRouting:
-    """What distinguishes links inside nodes from the fabric between them.
+    """Distinguishes links inside nodes from the fabric between them.
 
     Args:
         exits: The exit of each GPU.
-        inside: How many of the links are inside nodes; these come first.
+        inside: Number of links inside nodes; these come first.
         fabric: Index of the first link of the fabric; those in between belong to NICs.
         pxn: Whether traffic for another rail first goes to the GPU of its own node that is on that rail.
     """
@@ -103,7 +103,7 @@ class FlatRoutes:
             return None
         if dst in out[src]:
             return (((out[src][dst], 1.0),),)
-        # What hangs on one switch shares the ways of that switch.
+        # Vertices on one switch share the ways of this switch.
         start = next(iter(out[src])) if len(out[src]) == 1 else src
         end = self.into[dst][0] if len(self.into[dst]) == 1 else dst
         hops = self._hops(start, end, routing, flow or (src, dst))

@@ -52,7 +52,7 @@ def timeline(periods: Iterable[Period], value: Callable[[tuple[int, ...]], T]) -
 
     Args:
         periods: The periods; they may overlap.
-        value: Says what holds within the periods of these places, in order.
+        value: Returns the value within the periods with these indexes, in order.
 
     Example:
         >>> heat = timeline([Period(0.0, 4.0), Period(2.0)], lambda inside: len(inside))

@@ -21,7 +21,7 @@ _CACHED_ROUTES = 1 << 18  # bounds the memory of a topology whatever the number 
 
 
 class TopologyError(UsageError):
-    """A network that cannot be built as asked for; `setting` names what to change, as experiment files call it."""
+    """A network that cannot be built; `setting` is the name of the setting to change in the experiment file."""
 
     def __init__(self, setting: str, message: str) -> None:
         self.setting = setting
@@ -121,14 +121,14 @@ class Topology:
             raise UsageError(f"{self.name} has GPUs 0 to {self.num_gpus - 1}, not {gpu!r}")
 
     def vertex_name(self, vertex: int) -> str:
-        """What to call a vertex in reports, such as ``gpu 3 of node 1`` or ``leaf 2``."""
+        """The name of a vertex in reports, such as ``gpu 3 of node 1`` or ``leaf 2``."""
         if vertex < self.num_gpus:
             node, place = divmod(vertex, self.node_size)
             return f"gpu {place} of node {node}" if self.node_size > 1 else f"gpu {vertex}"
         return self.names[vertex - self.num_gpus] if self.names else f"vertex {vertex}"
 
     def link_name(self, link: int) -> str:
-        """What to call a link, by its number, in reports."""
+        """The name of a link in reports, by its number."""
         ends = self.links[link]
         return f"the link from {self.vertex_name(ends.src)} to {self.vertex_name(ends.dst)}"
 
@@ -140,7 +140,7 @@ class Topology:
 
     @cached_property
     def _graph(self) -> FlatRoutes:
-        """All links, whatever they are; in a cluster of nodes only for ends that are no GPUs."""
+        """All links of the network as one graph; in a cluster of nodes only for ends that are not GPUs."""
         return FlatRoutes(self.links, groups=self.groups)
 
     def _search(self, src: int, dst: int) -> Way:

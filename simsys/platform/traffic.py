@@ -72,7 +72,7 @@ class Traffic:
 
 
 def payload_bytes(graph: Mapping[str, Sequence[Any]], way: Callable[[int, int], Way]) -> dict[int, float]:
-    """Bytes that GPUs sent over each link, without what protocols add to them.
+    """Bytes that GPUs sent over each link, without overhead of protocols.
 
     Args:
         graph: A communication graph, as `Traffic.columns` has it.

@@ -67,5 +67,5 @@ class Communication(Component, ABC):
         """Count `count` times as much again on the links."""
 
     def warnings(self) -> Iterable[str]:
-        """What makes the times of a run doubtful."""
+        """Warnings about the accuracy of the times of a run."""
         return ()

@@ -20,11 +20,11 @@ class Line:
         self._busy = False
 
     def send(self, start: Callable[[Callback], object], arrived: Callback) -> None:
-        """Start a message as soon as those before it have arrived.
+        """Start a message as soon as all earlier ones have arrived.
 
         Args:
-            start: Starts it; is given what to call when it has arrived.
-            arrived: Called then.
+            start: Starts the message; its argument is the callback for the arrival.
+            arrived: Called on arrival.
         """
         if self._busy:
             self._waiting.append((start, arrived))

@@ -57,7 +57,7 @@ class Loads(QueuedCollectives):
         )
 
     def _users(self, link: int) -> Iterator[str]:
-        """What uses a link, for people."""
+        """Name of the users of a link, for reports."""
         for communicator in self.core.communicators():
             if any(link in footprint.shares for footprint in communicator.link_loads.footprints()):
                 yield f"{communicator.group.axis} groups of {communicator.group.size}"
@@ -126,7 +126,7 @@ class Loads(QueuedCollectives):
         line.send(lambda ended: start(parts, seconds, ended, nbytes=send.nbytes), arrived)
 
     def exchange(self, communicator: Communicator, kind: CollectiveKind, nbytes: float) -> Exchange:
-        """The time of idle links: what passes exchange is spread over all of each pass."""
+        """The time of idle links: the transfers of a pass are spread over its whole duration."""
         return ClosedExchange(self.env, communicator, kind, nbytes)
 
     def _routes_between(self, source: Group, target: Group, pairs: Pairs) -> Footprint:

@@ -23,7 +23,7 @@ class QueuedCollectives(Communication):
 
     @abstractmethod
     def parts(self, communicator: Communicator, op: Collective) -> Sequence[Part]:
-        """What carries out a collective of the group and its mirrors."""
+        """The recurring collective of the group and its mirrors."""
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
         """Let it wait for its turn."""
@@ -39,7 +39,7 @@ class QueuedCollectives(Communication):
             self._proceed(communicator)
 
     def _proceed(self, communicator: Communicator) -> None:
-        """Start all possible parts: those of mirrors that have ended the previous turns."""
+        """Start all possible parts: the parts of mirrors that have ended the previous turns."""
         turns, now, busy = communicator.turns, self.env._now, set[int]()
         for turn in tuple(turns):
             if turn.waiting is None:

@@ -17,8 +17,8 @@ from simsys.parallel.layout import Group
 class SelectedSteps(MirroredSteps):
     """The network of high for some groups and messages; arguments as for `Component`.
 
-    A collective is one event while uncontended, and continues step by step otherwise. The transfers of all mirrors are
-    on the links with those of the simulated group. Communication within serving steps has the time of idle links.
+    A collective is one event while uncontended, and continues step by step otherwise. The transfers of the simulated
+    group and of all its mirrors are on the links. Communication within serving steps has the time of idle links.
     """
 
     carried: Collection[tuple[int, ...]] | None = None

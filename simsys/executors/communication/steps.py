@@ -92,11 +92,11 @@ class Steps(QueuedCollectives):
 
 
 class MirroredSteps(Steps):
-    """Transfers of representative ranks, with those of their mirrors on the links, too."""
+    """Transfers of representative ranks and of their mirrors on the links."""
 
     joins_steps = True
 
     def carry(self, op: Send) -> Event:
-        """A message with those of all mirrors."""
+        """A message, with the messages of all mirrors."""
         self.idle.tally.sent(op)
         return self.idle.lanes.carry(op.rank, op.dst, op.nbytes)

@@ -51,11 +51,11 @@ class Progress:
 
 @dataclass(slots=True)
 class Ledger:
-    """What became of the time, in seconds.
+    """The use of the time, in seconds.
 
     Args:
         iterations: Iterations done and not lost.
-        failures: By cause.
+        failures: Number of failures by cause.
         lost_s: Work that was lost, with its checkpoints.
         down_s: Detection and restart.
         checkpoint_s: Stops for checkpoints that were not lost.

@@ -41,7 +41,7 @@ class ForeseenPrograms(PlayedPrograms):
         return event
 
     def _run_programs(self, meeting: ProgramMeeting) -> None:
-        """Evaluate, advance every member's GPU, and deliver the messages that are for what comes after."""
+        """Evaluate the recurrence, advance every member's GPU, and deliver messages for later operations."""
         try:
             if any(self._meets_others(op) for op in meeting.programs):
                 raise StuckError

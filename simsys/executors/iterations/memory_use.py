@@ -12,7 +12,7 @@ from simsys.sums import ordered_sum
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes by name that the passes of a program hold when most is held, and at its end."""
+    """Bytes by name that the passes of a program hold at the peak, and at its end."""
 
     peak: Mapping[str, float]
     end: Mapping[str, float]

@@ -19,19 +19,19 @@ class Chain:
     Args:
         env: The environment.
         of: The pass.
-        begins: What begins each part, in order.
+        begins: Functions that begin the parts, in order.
     """
 
     __slots__ = ("_company", "_ended", "_env", "begins", "of", "place")
 
     def __init__(self, env: Environment, of: Pass, begins: Sequence[Begin]) -> None:
         self._env, self.of, self.begins, self.place = env, of, begins, 0
-        """What begins each part, and the place of the next one."""
+        """The functions that begin the parts, and the index of the next one."""
         self._ended: Event | None = None
         self._company: Sequence[Chain] = ()
 
     def begin(self) -> Event:
-        """Begin the first part; the event has already happened if no part takes any time of the clock."""
+        """Begin the first part; the event has already fired if all parts end at the current time."""
         if self._advance():
             return self._env.done
         self._ended = Event(self._env)
@@ -45,12 +45,12 @@ class Chain:
                 each._ended.succeed()
 
     def lead(self, company: Sequence[Chain], begins: Sequence[Begin]) -> None:
-        """Continue with parts that represent those of other chains, too, which end together with this one."""
+        """Continue with parts that also represent the parts of other chains, which end together with this one."""
         self._company, self.begins, self.place = company, begins, 0
         self.go_on()
 
     def _advance(self) -> bool:
-        """Begin parts until one takes some time; whether all have ended."""
+        """Begin parts until one does not end at once; return whether all have ended."""
         begins = self.begins
         while self.place < len(begins):
             begin = begins[self.place]

@@ -23,7 +23,7 @@ from simsys.ops import Collective, Pass, PassOperation
 from simsys.parallel.layout import Group
 
 Part = Stretch | PassOperation
-"""Operations whose times are known, as one; else a single operation."""
+"""A stretch of operations with known times, or a single operation."""
 
 
 class PassChains(Component):
@@ -31,7 +31,7 @@ class PassChains(Component):
 
     Args:
         core: The services that all components share.
-        selected: What carries out transfers.
+        selected: The component that carries out transfers.
         divide: Divides a pass into its parts.
         advance: Lets a rank be at the end of a stretch, ahead of the clock.
     """
@@ -59,7 +59,7 @@ class PassChains(Component):
         return Chain(self.env, each, self._begins[each]).begin()
 
     def _begin(self, part: Part) -> Begin:
-        """What begins a part of a pass of one rank."""
+        """The function that begins a part of a pass of one rank."""
         if isinstance(part, Stretch):
             return partial(self._advance_all, [part])
         if not isinstance(part, Collective) or self.communicator(part.group).trivial(part.nbytes):
@@ -69,7 +69,7 @@ class PassChains(Component):
         return partial(self._queue, part) if self._selected.is_carried(part.group) else partial(self._start, part)
 
     def _start(self, op: PassOperation, chain: Chain) -> bool:
-        """Any operation."""
+        """Start a single operation."""
         event = self.start(op)
         if event.callbacks is None:
             return True
@@ -89,7 +89,7 @@ class PassChains(Component):
         return False
 
     def _join(self, op: Collective, chain: Chain) -> bool:
-        """A collective that others join, too."""
+        """A collective that other simulated ranks join, too."""
         if self._held_up(op):
             return self._start(op, chain)
         meeting = self.communicator(op.group).meetings.join(op, self.now(op.rank))
@@ -118,7 +118,7 @@ class PassChains(Component):
             each.go_on()
 
     def _joint_begins(self, group: Group, rests: Sequence[Sequence[Part]]) -> Sequence[Begin] | None:
-        """What begins the rest of the passes of a group's simulated ranks as one; None if they are not alike."""
+        """Functions that begin the rest of the passes of a group's simulated ranks together; None if they differ."""
         begins = list[Begin]()
         if len({len(rest) for rest in rests}) > 1:
             return None

@@ -1,4 +1,4 @@
-"""What passes of a rank spend their time on, added up, and how the probes hear of it."""
+"""Sums of the times of a rank's passes by activity, and their report to the probes."""
 
 from __future__ import annotations
 

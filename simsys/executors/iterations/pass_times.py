@@ -32,7 +32,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class PassTimes:
-    """What passes of one rank spend their time on.
+    """Times of the passes of one rank by activity.
 
     Args:
         compute_s: Computation, and waiting for its launches.

@@ -14,11 +14,11 @@ from simsys.ops import Pass, Program
 
 
 class PlayedPrograms(Component):
-    """Each operation of a pass is started when the one before has ended.
+    """Starts each operation of a pass at the end of the previous one.
 
     Args:
         core: The services that all components share.
-        communication: What carries out transfers.
+        communication: The component that carries out transfers.
     """
 
     def __init__(self, core: Core, communication: Communication) -> None:

@@ -99,7 +99,7 @@ class Outcome:
 
 
 class StuckError(Exception):
-    """Programs wait for messages that come from elsewhere, if at all, or several messages look alike."""
+    """Programs wait for messages that none of them sends, or several messages cannot be distinguished."""
 
 
 class ProgramMeeting:

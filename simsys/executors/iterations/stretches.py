@@ -26,7 +26,7 @@ class Stretch:
         self._times = PassTimes(launched_s=float("-inf"))  # as if all were launched long before
         self._launches = PassTimes()
         self.rank, self.name = self._ops[0].rank, self._ops[0].name
-        """The rank, and what the first of the operations is for."""
+        """The rank, and the purpose of the first operation."""
         launched_s, self._slack_s = 0.0, float("inf")
         for op in self._ops:
             add(self._times, op)
@@ -44,7 +44,7 @@ class Stretch:
         for each in self._collectives():
             sent[account(each)] = sent.get(account(each), 0.0) + each.nbytes
         self.sent = list(sent.items())
-        """What its collectives send, by account."""
+        """Bytes that its collectives send, by account."""
 
     def _collectives(self) -> Iterator[Collective]:
         for op in self._ops:
@@ -52,7 +52,7 @@ class Stretch:
                 yield op if isinstance(op, Collective) else op.collective
 
     def times(self, launched_s: float) -> tuple[PassTimes, float]:
-        """What it spends its time on, and how long it takes.
+        """Its times by activity, and its duration.
 
         Args:
             launched_s: End of all earlier launches, relative to the start of the stretch.

@@ -1,4 +1,4 @@
-"""The loop over training iterations: what comes between them, and which need not be simulated again."""
+"""The loop over training iterations: work between iterations, and iterations that need not be simulated again."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ class ClosedFormRuns:
             self._log.add(self._tokens, self._sequences, started_s, first, steps, times)
 
     def _count(self, tally: Tally, steps: int) -> None:
-        """Count what this number of steps like the first since the anchor sends."""
+        """Count the traffic of this number of steps like the first step since the anchor."""
         tally.passed(self._op, self._after(0), steps)
 
     def _tell_passes(self, first: int, end: int) -> None:

@@ -38,7 +38,7 @@ class OccupiedRuns(ClosedFormRuns):
         self._there = False  # on the links
         self._loads: dict[tuple[float, float], tuple[list[tuple[Footprint, float]], int, float]] = {}
         self._parts: list[tuple[Footprint, float]] = []  # of each step
-        self._rate, self._since_s, self._worked_s = 1.0, 0.0, 0.0  # since when, and what had been done by then
+        self._rate, self._since_s, self._worked_s = 1.0, 0.0, 0.0  # the start of the rate, and the work done before
         self._booked = self._last = 0  # steps since the anchor: those that are booked, the last that keeps its load
 
     def slow_down(self, rate: float) -> None:

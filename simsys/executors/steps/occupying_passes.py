@@ -26,12 +26,12 @@ class OccupyingPasses(TeamRuns):
 
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core, communication)
-        self._passing: dict[Group, tuple[Device, float]] = {}  # what computes a pass, and its seconds of work
+        self._passing: dict[Group, tuple[Device, float]] = {}  # the device of a pass, and its seconds of work
         self._latest_pass: dict[Group, Event] = {}
         self._stopped = False
 
     def forward(self, op: Forward) -> Event:
-        """Occupy the team's links all the time, with what its collectives need spread over the pass."""
+        """Occupy the team's links evenly during the pass, with the transfers of its collectives."""
         if op.team.size == 1:
             return super().forward(op)
         ended, before = Event(self.env), self._latest_pass.get(op.team)

@@ -25,7 +25,7 @@ from simsys.platform.events import Recurring, boundary
 from simsys.probes import Probes
 
 FEWEST, MOST = 64, 4096
-"""Steps that are foreseen: few after an interruption, twice as many each time if there is none."""
+"""Precomputed steps: few after an interruption, then twice the number each time without one."""
 
 
 class Sharer(Protocol):
@@ -77,9 +77,9 @@ class Turn:
 class Pipeline:
     """The steps in flight in the stages of a replica.
 
-    There is one step per engine with work, in the order of entry, which is that of leaving. Steps are numbered in this
-    order, from 0 for the first to leave. With n engines in turn, step j + n of an engine enters when its step j
-    leaves.
+    There is one step per engine with work, in the order of entry, which is also the order of leaving. Steps are
+    numbered in this order, from 0 for the first to leave. With n engines in turn, step j + n of an engine enters when
+    its step j leaves.
 
     Args:
         env: The environment.

@@ -16,7 +16,7 @@ class PipelineRuns:
     """The steps of one of the engines that share a pipeline.
 
     Args:
-        pipeline: What all of them have under way.
+        pipeline: The steps in flight of all these engines.
         done: Called at the end of a run of steps, with their number.
         longest: Longest run: 1 to step through all of them, with the same times.
         log: Reports steps to the probes.

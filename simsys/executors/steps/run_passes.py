@@ -31,7 +31,7 @@ class TeamRuns(SummedPasses):
         """Largest number of steps of a run; 1 for single steps, with equal times."""
 
     def runs_of(self, team: Group) -> type[ClosedFormRuns]:
-        """What carries out a team's runs of steps."""
+        """The stepper of a team's runs of steps."""
         return ClosedFormRuns
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:

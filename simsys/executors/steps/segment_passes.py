@@ -31,7 +31,7 @@ class SegmentPasses(ServingPasses):
         return PipelineRun(self, op).event
 
     def stop(self) -> None:
-        """Let current segments end, since others may wait for their links."""
+        """Let current segments end, since other transfers may wait for their links."""
         for queue in self._queues.values():
             queue.stop()
 

@@ -24,7 +24,7 @@ class ServingPasses(Component, ABC):
 
     Args:
         core: The services that all components share.
-        communication: What carries out transfers.
+        communication: The component that carries out transfers.
     """
 
     def __init__(self, core: Core, communication: Communication) -> None:
@@ -51,13 +51,13 @@ class ServingPasses(Component, ABC):
             self.own.refuse(Device, SERVING)
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
-        """What carries out consecutive steps of a serving team; `done` is called after a run, with its number."""
+        """The stepper of a serving team; `done` is called after a run of steps, with their number."""
         return self.passes(
             team.ranks[0], lambda batch, host_s: self.start(Forward(team, plan, batch, host_s, NAME)), done
         )
 
     def passes(self, rank: int, forward: PassOn, done: Callable[[int], None]) -> Stepper:
-        """What carries out steps that are more than one pass of one team, one after another.
+        """The stepper of single steps that consist of several passes or teams.
 
         Args:
             rank: The first rank of the team.
@@ -68,7 +68,7 @@ class ServingPasses(Component, ABC):
         return Passes(self.core, rank, forward, done, overlapped=self.model.async_scheduling)
 
     def drafting(self, team: Group, drafting: Drafting, forward: PassOn, done: Callable[[int], None]) -> Stepper:
-        """What carries out steps of a team that drafts tokens and verifies them."""
+        """The stepper of a team that drafts tokens and verifies them."""
         return self.passes(team.ranks[0], forward, done)
 
     def pipeline(
@@ -79,11 +79,11 @@ class ServingPasses(Component, ABC):
         forward: PassOn,
         done: Callable[[int], None],
     ) -> Stepper:
-        """What carries out consecutive steps of one of the engines that share the stages of a pipeline.
+        """The stepper of one of the engines that share the stages of a pipeline.
 
         Args:
             stages: The ranks and one rank's share of each stage.
-            parts: Into how many parts hidden states are divided.
+            parts: Number of parts into which hidden states are divided.
             rank: The first rank of the engine.
             forward: Carries out a step.
             done: Called after a run of steps, with their number.

@@ -41,12 +41,12 @@ class Stages:
 
     Args:
         passes: One pass through each stage.
-        parts: Into how many parts hidden states are divided.
+        parts: Number of parts into which hidden states are divided.
         devices: The device of the first rank of each stage.
-        channels: Those of all pipelines.
-        costs: For each stage, what its passes cost.
-        hops: What the stages hand on of a batch on its way.
-        tally: Counts what is sent.
+        channels: The channels of all pipelines.
+        costs: The costs of passes for each stage.
+        hops: Returns the transfers of a batch between the stages.
+        tally: Counts the traffic.
     """
 
     def __init__(

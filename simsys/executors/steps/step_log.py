@@ -43,7 +43,7 @@ class StepLog:
             self.tell()
 
     def add_each(self, tokens: float, decoding: float, started_s: float, ends_s: Sequence[float]) -> None:
-        """Note steps of a batch, each of which begins at the end of the one before, whatever their durations."""
+        """Record consecutive steps of a batch, which may have any durations."""
         runs, prompts = self.runs, tokens - decoding
         for end_s in ends_s:
             runs += (started_s, 1, decoding, prompts, end_s - started_s, 0.0)
