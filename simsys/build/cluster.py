@@ -51,7 +51,7 @@ class Cluster:
         exceptions: GPUs that differ from `spec`, by number.
         tuning: Costs of NCCL's protocols; None if they are unknown.
         nodes: The node of each GPU; empty if the GPUs fill equal nodes one after another.
-        speeds: GPUs whose speed changes, by number.
+        speeds: GPUs with changing speed, by number.
         links: Links that change, by index.
         surroundings: For each GPU, a value that is equal for GPUs with equivalent links; empty if all are equivalent.
         network_text: The network between nodes in one line; empty for one node.

@@ -142,7 +142,7 @@ def _defaults(
 
 
 def _first(cases: tuple[Case[Any], ...], who: str, release: str, cluster: Cluster, context_tokens: int) -> Default:
-    """The first value whose conditions hold."""
+    """The first value with conditions that hold."""
     gpu, memory_bytes = cluster.gpu.name, cluster.smallest.memory_bytes
     case = next(case for case in cases if case.holds(release, gpu, memory_bytes, context_tokens))
     before = [each.conditions for each in cases[: cases.index(case)]]

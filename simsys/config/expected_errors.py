@@ -32,7 +32,7 @@ LIGHT_SHARE, QUEUE_SHARE = 0.1, 0.8
 """Limits between them, of the mean time in the queue over the mean TTFT. On measured closed loops, errors of TTFT grow
 from one to the next, most of all the largest ones; the number of users or the batch size predicts them less well."""
 WORSE = 1.25
-"""A regime is named beside the GPU if the median error of its measurements is larger by this factor."""
+"""A regime is named in addition to the GPU if the median error of its measurements is larger by this factor."""
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class SimulationConfig(FrozenModel):
     def _incomplete(self) -> str:
         """Why the sections fit neither a training nor a serving scenario; empty if they do."""
         if (self.training is None) == (self.serving is None):
-            common = "; of several jobs, it is that of jobs without a section of their own" if self.jobs else ""
+            common = "; with jobs, it is for jobs without their own section" if self.jobs else ""
             return f"a scenario has either training or serving{common}"
         if self.serving is not None and self.workload is None:
             return "serving needs a workload: arrivals, prompt_tokens, output_tokens and num_requests"

@@ -1,11 +1,12 @@
 """Loads hardware profiles, by name or inline, with the profiles they extend and their fitted values.
 
-Profiles of a user lie in ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/``, below ``hardware_profiles/`` beside the
-experiment, beside the experiment itself, or below ``hardware_profiles/`` in a folder that ``$SIMSYS_PATH`` names. The
-first that is found counts, before the shipped ones.
+Profiles of a user lie in folders ``gpus/``, ``nodes/``, ``fabrics/`` and ``engines/``. These are in
+``hardware_profiles/`` in the folder of the experiment, in the folder of the experiment itself, or in
+``hardware_profiles/`` in a folder that ``$SIMSYS_PATH`` names. The first profile found is used; shipped profiles come
+last.
 
 A profile holds published figures, and defaults for figures that have to be measured. Fitted values replace the
-defaults. `simsys calibrate` writes them to files in ``fits/gpus/`` and so on, beside the profile or in a folder that
+defaults. `simsys calibrate` writes them to files in ``fits/gpus/`` and so on, next to the profile or in a folder that
 is searched before it.
 """
 

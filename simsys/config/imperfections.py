@@ -87,8 +87,8 @@ class Jitter(FrozenModel):
 class LinkSelector(FrozenModel):
     """Links that meet all given conditions: their `kind`, an end in one of `nodes`, their ends by name, their `ids`.
 
-    Kinds, names (``gpu 0 of node 1``, ``leaf 2``) and numbers are those of the report's table of links. `from` and
-    `to` name one direction each; with only one of them, all links that leave or enter this vertex are selected.
+    Kinds, names (``gpu 0 of node 1``, ``leaf 2``) and numbers are as in the report's table of links. `from` and `to`
+    name one direction each; with only one of them, all links that leave or enter this vertex are selected.
     """
 
     kind: str | None = Field(default=None, description="Kind of the links, as in the table of links")

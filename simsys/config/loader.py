@@ -158,8 +158,8 @@ class _LocateOverride:
 def deep_merge(defaults: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults with a scenario's settings merged over them.
 
-    Mappings are merged key by key; everything else, lists included, is replaced. A mapping whose ``kind`` differs
-    from the default's replaces it completely, because kinds have different keys.
+    Mappings are merged key by key; everything else, lists included, is replaced. A mapping with another ``kind`` than
+    the default replaces it completely, because kinds have different keys.
 
     Example:
         >>> deep_merge({"hardware": {"profile": "dgx-h100", "num_nodes": 1}}, {"hardware": {"num_nodes": 4}})

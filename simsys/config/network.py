@@ -90,8 +90,8 @@ class NetworkConfig(FrozenModel):
     and `radix` is the number of ports of a switch. With `pxn`, traffic for another rail is first forwarded to the GPU
     on that rail in the same node (as in NCCL); without it, the traffic crosses a spine. A dragonfly has
     `nodes_per_router`, `routers_per_group` and `global_links_per_router`. A custom graph has `edges`, or an
-    `edges_file` beside the experiment: between GPUs (``gpu0`` …; the edges then include the inside of nodes and the
-    NICs) or between nodes (``node0`` …).
+    `edges_file` in the folder of the experiment: between GPUs (``gpu0`` …; the edges then include the inside of nodes
+    and the NICs) or between nodes (``node0`` …).
 
     `tuning` sets the cost of collectives in addition to the links: ``nccl`` adds the protocols of NCCL if their
     constants are known for the GPU; with ``none`` only link times count. `degradations` are weak links.

@@ -15,7 +15,7 @@ class Stepwise(Component):
     """One event at the end of each computation on the rank's GPU; arguments as for `Component`."""
 
     aggregates: ClassVar[bool] = False
-    """True if costs are those of macro operations (`Model.aggregated`) instead of layers."""
+    """True if costs are per macro operation (`Model.aggregated`) instead of per layer."""
 
     def compute(self, op: Compute) -> Event:
         """Run kernels on one GPU as a task of the platform, which ends with the work."""

@@ -2,8 +2,8 @@
 
 One process represents all ranks of a role, so a simulated group represents its mirrors, too: equal arrangements of
 other ranks of these roles. All of them transfer at equal times. With separate, equal links, all have the time of one.
-On shared links, such as the NIC of a node, the time is that of all transfers together; mirrors with different shares
-get out of step.
+On shared links, such as the NIC of a node, the time is the time of all transfers together; mirrors with different
+shares get out of step.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Agenda:
     """Carries out its entries in order of time.
 
     Args:
-        env: The environment whose clock it sets; one agenda serves all jobs in it.
+        env: The environment; the agenda sets its clock. One agenda serves all jobs in it.
     """
 
     def __init__(self, env: Clock) -> None:
@@ -44,7 +44,7 @@ class Agenda:
         self._entries: list[Due] = []
         self._happens: list[Callable[[], None]] = []
         self._number_of: dict[int, int] = {}
-        self._heap: list[tuple[float, int, int]] = []  # when, its priority, and whose; stale where `due_s` differs
+        self._heap: list[tuple[float, int, int]] = []  # time, priority and entry; stale where `due_s` differs
         self._tick = Event(env)
         self._tick._ok, self._tick._value = True, None
         self._ticks = 0  # in SimPy's queue: those that were armed before something was due earlier stay there

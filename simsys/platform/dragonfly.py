@@ -37,16 +37,16 @@ def dragonfly(
     routers_per_group: int | None = None,
     global_links_per_router: int | None = None,
 ) -> Topology:
-    """`n` GPUs on routers that are joined in groups, each pair of groups by as many global links as there are.
+    """`n` GPUs on routers that are joined in groups, each pair of groups by an equal number of global links.
 
     Args:
         n: GPUs, or ports of nodes, node by node.
         bytes_per_s: Bandwidth of every link and direction.
         latency_s: Latency of every link.
         per_node: Ports of a node, all of which hang on one router.
-        nodes_per_router: Nodes on a router; by default the fewest of the balanced shape that have room for all.
+        nodes_per_router: Nodes on a router; by default the smallest number in the balanced shape that fits all GPUs.
         routers_per_group: Routers in a group; by default twice the ports of nodes on one.
-        global_links_per_router: By default as many as ports of nodes.
+        global_links_per_router: Global links of a router; by default its number of ports of nodes.
 
     Raises:
         TopologyError: The groups are more than their global links can join.
@@ -118,7 +118,7 @@ def _cables(n: int, shape: _Shape) -> Iterator[tuple[int, int, int, str]]:
 def _global_cables(shape: _Shape, first_router: int) -> Iterator[tuple[int, int]]:
     """The global cables, each once, as pairs of routers.
 
-    Global port k of group i leads to group i + 1 + k mod (groups - 1), in as many whole rounds as there are ports;
+    Global port k of group i leads to group i + 1 + k mod (groups - 1), in whole rounds, up to the number of ports;
     port k belongs to router k // h.
     """
     others = shape.groups - 1

@@ -16,7 +16,7 @@ class Neighbours:
         return self._users.get(link, [])
 
     def introduce(self, whole: FlowSet) -> None:
-        """A whole set is about to be sent for the first time: let others know that share links with it."""
+        """Register a whole set before it is sent for the first time, with all sets that share links with it."""
         whole.known = True
         near: dict[FlowSet, None] = {}
         for link in whole.links:

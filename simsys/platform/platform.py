@@ -187,7 +187,7 @@ class Platform:
         exceed the time of the run; 0 where transfers only occupy links, since it is unknown).
 
         Args:
-            payload: Payload bytes by link; by default those of `payload`.
+            payload: Payload bytes by link; by default the result of `payload`.
 
         Returns:
             One list for each column, with one entry for each link.
@@ -222,7 +222,7 @@ class Platform:
         """Payload bytes by link, without protocol overhead; empty without traffic.
 
         Args:
-            traffic: A communication graph; that of the whole network if left out.
+            traffic: A communication graph; by default the graph of the whole network.
         """
         if not any(nbytes or busy_s for _, nbytes, busy_s, _ in self._links()):
             return {}

@@ -108,7 +108,7 @@ def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: i
     if max(prefill, decode) % min(prefill, decode):
         return f"a cache on {prefill} GPUs cannot be sent to {decode} in equal parts; use a multiple for one of them"
     if given.ep_degree > 1 and prefill != decode:
-        return f"with ep_degree {given.ep_degree} all replicas need the same tp_degree; remove that of one kind"
+        return f"with ep_degree {given.ep_degree} all replicas need the same tp_degree; remove the degree of one kind"
     needed = (split.prefill_replicas * prefill + split.decode_replicas * decode) * given.pp_stages
     if needed != gpus:
         stages = f", each in {given.pp_stages} stages" * (given.pp_stages > 1)

@@ -1,4 +1,4 @@
-"""Collectives that end with their transfers: those of one group queue for its communication stream."""
+"""Collectives that end with their transfers: collectives of a group queue for its communication stream."""
 
 from __future__ import annotations
 

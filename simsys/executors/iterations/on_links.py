@@ -22,7 +22,7 @@ from simsys.platform.traffic import Account
 class StretchedPrograms(PlayedPrograms):
     """Passes one by one, since their ends depend on other transfers; operations between transfers need no event.
 
-    The arguments are those of its parent; the communication must be `SelectedSteps`.
+    The arguments are as for its parent; the communication must be `SelectedSteps`.
     """
 
     def __init__(self, core: Core, communication: Communication) -> None:

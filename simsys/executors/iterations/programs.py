@@ -159,7 +159,7 @@ def longest_paths(
 
     Raises:
         StuckError: If ranks wait for messages that none of the programs sends, or messages cannot be distinguished:
-            two with the same tag and micro-batch are on their way at once, or those of one tag differ in size.
+            two with the same tag and micro-batch are in flight at once, or messages of one tag differ in size.
     """
     outcome = Outcome()
     channels: dict[Channel, Box] = {}
