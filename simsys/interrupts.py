@@ -21,6 +21,10 @@ else:
 
 INTERRUPTED = 130
 """The exit code."""
+AGAIN_AFTER_S = 3.0
+"""Time after which a lost KeyboardInterrupt is raised again: enough to end workers and remove files."""
+REPEATS = hasattr(signal, "setitimer")
+"""False on Windows, which has no such timer."""
 _ERASE_LINE_AND_SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
 
 
@@ -55,7 +59,8 @@ def end() -> None:
 class raised:  # noqa: N801  # reads as a statement: with interrupts.raised()
     """While entered, the first interrupt raises KeyboardInterrupt in it.
 
-    It leaves as KeyboardInterrupt even if something in between caught it or made another error of it.
+    It leaves as KeyboardInterrupt even if something in between caught it or made another error of it. If the block is
+    still running some seconds later, the exception was lost, as in the import of a C extension, and is raised again.
     """
 
     def __enter__(self) -> None:
@@ -65,6 +70,8 @@ class raised:  # noqa: N801  # reads as a statement: with interrupts.raised()
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _State.raises = False
+        if _State.pending and REPEATS:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
         if _State.pending and not isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error
 
@@ -97,6 +104,14 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     if not _State.raises:
         leave()
     _State.raises, _State.pending = False, True
+    _raise(number, frame)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, and again later unless the block has ended."""
+    if REPEATS:
+        signal.signal(signal.SIGALRM, _raise)
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_AFTER_S)
     raise KeyboardInterrupt
 
 

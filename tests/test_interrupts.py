@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -72,6 +73,25 @@ def test_the_first_interrupt_raises_where_that_is_asked_for() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts.raised():
         interrupts._interrupted(signal.SIGINT, None)
     assert not interrupts._State.raises
+
+
+@pytest.mark.skipif(not interrupts.REPEATS, reason="needs a timer")
+def test_an_interrupt_that_something_lost_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imports of C extensions lose exceptions; what they were for would run for ever."""
+    monkeypatch.setattr(interrupts, "AGAIN_AFTER_S", 0.05)
+
+    def lose() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupts._interrupted(signal.SIGTERM, None)
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(10.0)
+        time.sleep(10.0)
+
+    started_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), interrupts.raised():
+        lose()
+    assert time.monotonic() - started_s < 5.0
+    assert signal.setitimer(signal.ITIMER_REAL, 0.0)[0] == 0.0, "no timer is left"
 
 
 def test_an_interrupt_that_something_caught_is_raised_at_the_end() -> None:
