@@ -1,6 +1,6 @@
 """Check the sizes of files and functions, that imports go down only, and that no modules form a circle.
 
-Imports within functions and for type checkers count: whoever reads one file of a circle has to read all of them. The
+Imports within functions and for type checkers count: a reader of one file of a circle has to read all of them. The
 layers are those of `pyproject.toml`, which import-linter holds for what is loaded. Run by `make lint`.
 """
 
@@ -10,8 +10,7 @@ import argparse
 import ast
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import grimp
@@ -24,29 +23,6 @@ FUNCTION_LINES = 50
 """The longest that a function may be, from `def` to its last line, with its docstring."""
 
 
-@dataclass(frozen=True)
-class Exceptions:
-    """What is past a limit and known to be. An entry that is not needed any more is an error: the list only shrinks.
-
-    Args:
-        files: Paths of files, relative to the folder of the packages.
-        functions: Names of functions, as `path:name`.
-        circles: Modules that may import each other in a circle.
-    """
-
-    files: Collection[str] = ()
-    functions: Collection[str] = ()
-    circles: Sequence[frozenset[str]] = field(default_factory=list)
-
-
-KNOWN = Exceptions(
-    files={},
-    functions={},
-    circles=[],
-)
-"""What is still past the limits; nothing may be added."""
-
-
 def python_files(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Path relative to the root, and text, of each file of the packages."""
     for package in packages:
@@ -54,22 +30,22 @@ def python_files(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, str
             yield file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
 
 
-def long_files(root: Path, packages: Sequence[str]) -> dict[str, int]:
-    """Lines of the files that are too long, by path."""
-    lines = {path: len(text.splitlines()) for path, text in python_files(root, packages)}
-    return {path: count for path, count in lines.items() if count > FILE_LINES}
+def long_files(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Path and lines of each file that is too long."""
+    for path, text in python_files(root, packages):
+        lines = len(text.splitlines())
+        if lines > FILE_LINES:
+            yield path, lines
 
 
-def long_functions(root: Path, packages: Sequence[str]) -> dict[str, int]:
-    """Lines of the functions that are too long, by `path:name`."""
-    found: dict[str, int] = {}
+def long_functions(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """`path:name` and lines of each function that is too long."""
     for path, text in python_files(root, packages):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > FUNCTION_LINES:
-                    found[f"{path}:{node.name}"] = lines
-    return found
+                    yield f"{path}:{node.name}", lines
 
 
 def import_graph(packages: Sequence[str]) -> grimp.ImportGraph:
@@ -102,32 +78,18 @@ def upward_imports(graph: grimp.ImportGraph, layers: Sequence[frozenset[str]]) -
     return sorted(f"{each.importer} imports {each.imported}, which is above it" for each in found)
 
 
-def problems(root: Path, packages: Sequence[str], known: Exceptions) -> list[str]:
-    """What is past a limit without being known, and what is known without being past it."""
-    files, functions, graph = long_files(root, packages), long_functions(root, packages), import_graph(packages)
-    rings = circles(graph)
-    found = [
-        f"{path}: {lines} lines, at most {FILE_LINES} are allowed"
-        for path, lines in files.items()
-        if path not in known.files
+def problems(root: Path, packages: Sequence[str]) -> list[str]:
+    """What is past a limit."""
+    graph = import_graph(packages)
+    return [
+        *(f"{path}: {lines} lines, at most {FILE_LINES} are allowed" for path, lines in long_files(root, packages)),
+        *(
+            f"{name}: {lines} lines, at most {FUNCTION_LINES} are allowed in a function"
+            for name, lines in long_functions(root, packages)
+        ),
+        *(f"modules import each other in a circle: {', '.join(sorted(ring))}" for ring in circles(graph)),
+        *upward_imports(graph, layers_of((root / "pyproject.toml").read_text(encoding="utf-8"))),
     ]
-    found += [
-        f"{name}: {lines} lines, at most {FUNCTION_LINES} are allowed in a function"
-        for name, lines in functions.items()
-        if name not in known.functions
-    ]
-    found += [
-        f"modules import each other in a circle: {', '.join(sorted(ring))}"
-        for ring in rings
-        if not any(ring <= allowed for allowed in known.circles)
-    ]
-    found += upward_imports(graph, layers_of((root / "pyproject.toml").read_text(encoding="utf-8")))
-    unneeded = [
-        *sorted(set(known.files) - files.keys()),
-        *sorted(set(known.functions) - functions.keys()),
-        *(", ".join(sorted(allowed)) for allowed in known.circles if not any(ring <= allowed for ring in rings)),
-    ]
-    return found + [f"{name}: within the limits now; remove it from the exceptions" for name in unneeded]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check sizes of files and functions, and circles of imports.")
     parser.add_argument("packages", nargs="*", default=["simsys", "frameworks"], help="packages to check")
     packages = parser.parse_args(arguments).packages
-    found = problems(ROOT, packages, KNOWN)
+    found = problems(ROOT, packages)
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

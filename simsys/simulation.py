@@ -16,7 +16,7 @@ from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import profile_digest, profiles_read
 from simsys.errors import UsageError
-from simsys.executors import Combination, Links
+from simsys.executors import Combination, Links, chooses_links
 from simsys.job_run import NONE_MET, JobRun, warned
 from simsys.metrics.result import RunResult
 from simsys.platform.platform import Platform
@@ -94,7 +94,7 @@ def simulate_job(job: Job, probes: Iterable[Probe] = (), made_of: Combination | 
     """
     started, started_cpu = time.perf_counter(), time.process_time()
     given, probes = job.config.simulation.occupy_links, list(probes)
-    if made_of is not None or job.config.simulation.lod != "medium":
+    if made_of is not None or not chooses_links(job.config.simulation.lod):
         result = _run(job, Links.IDLE, probes, made_of=made_of).whole_result()
     elif given is False:
         result = _on_idle_links(job, probes)

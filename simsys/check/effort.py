@@ -13,6 +13,7 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.document import KeyPath
 from simsys.config.experiment import JobConfig
+from simsys.executors import combination
 from simsys.sums import ordered_sum
 
 GPUS: KeyPath = ("hardware",)
@@ -76,7 +77,7 @@ def cpu_parts(job: TrainingJob | ServingJob, *, meets: bool = False) -> dict[Key
         job: The job.
         meets: Whether other jobs may use the same links.
     """
-    high = job.config.simulation.lod == "high"
+    high = not combination(job.config.simulation.lod).computation.aggregates  # layer by layer
     if isinstance(job, ServingJob):
         place = WORKLOAD
         work_s = _steps_s(job) if high else _requests_s(job)

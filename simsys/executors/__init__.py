@@ -30,6 +30,6 @@ changes results.
 from __future__ import annotations
 
 from simsys.executors.executor import Combination, Executor
-from simsys.executors.levels import LEVELS, MIXTURES, Links, combination, costed_model
+from simsys.executors.levels import LEVELS, MIXTURES, Links, chooses_links, combination, costed_model
 
-__all__ = ["LEVELS", "MIXTURES", "Combination", "Executor", "Links", "combination", "costed_model"]
+__all__ = ["LEVELS", "MIXTURES", "Combination", "Executor", "Links", "chooses_links", "combination", "costed_model"]

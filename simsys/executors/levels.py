@@ -63,6 +63,11 @@ def combination(lod: str, links: Links = Links.IDLE) -> Combination:
     return MEDIUM[links] if lod == "medium" else LEVELS[lod]
 
 
+def chooses_links(lod: str) -> bool:
+    """Whether transfers of a level of detail have more than one treatment (`Links`)."""
+    return combination(lod, Links.STEPS) is not combination(lod, Links.IDLE)
+
+
 def costed_model(model: Model, lod: str) -> Model:
     """The model with the amounts that a level of detail costs.
 

@@ -72,7 +72,7 @@ def _in_order(pieces: Sequence[Piece], moment_s: float) -> Sequence[Piece]:
     """Pieces by their beginnings, those that begin within one moment by their ends and purposes."""
     starts_s = [start_s for start_s, _, _ in pieces]
     if all(map(lt, map(add, starts_s, repeat(moment_s)), starts_s[1:])):
-        return pieces  # as most are told one after another
+        return pieces  # most pieces are reported in order
     return sorted(pieces, key=lambda piece: (round(piece[0] / moment_s), round(piece[1] / moment_s), piece[2]))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import largest_losses
+from simsys.executors import combination
 from simsys.metrics.result import RunResult
 from simsys.report.listing import table
 from simsys.report.serving_summary import load_text, serving_lines
@@ -166,6 +167,6 @@ def _simulation(result: RunResult) -> list[str]:
         f"level of detail {result.lod}, contention {result.contention}: {time(result.simulated_s)} simulated in "
         f"{time(result.wall_s)}, {number(result.simulated_s / wall_s)} times faster than the real run; "
         f"{result.events:,} {'event' if result.events == 1 else 'events'}"
-        f"{'; repeated work needs no events' if result.lod == 'medium' else ''}"
+        f"{'; repeated work needs no events' if combination(result.lod).repeats else ''}"
     )
     return ["simulation", *wrap(text, "  ", "  ")]

@@ -96,8 +96,8 @@ class PagedKVCache:
         return True
 
     def grow_shared(self, request: int, tokens: int) -> bool:
-        """As `grow`, where a request may find blocks here."""
-        raise NotImplementedError
+        """As `grow`, if `shares`; only caches that set it have this method."""
+        raise InternalError("a cache without shared blocks was asked for some")
 
     def cached_tokens(self, request: int) -> int:
         """Tokens of a waiting request that are found here."""
@@ -162,5 +162,5 @@ class PagedKVCache:
             raise InternalError(f"more KV blocks were released than taken, at request {request}")
 
     def release_shared(self, request: int, tokens: int) -> None:
-        """As `release`, where a request may find blocks here."""
-        raise NotImplementedError
+        """As `release`, if `shares`; only caches that set it have this method."""
+        raise InternalError("a cache without shared blocks was asked to release some")

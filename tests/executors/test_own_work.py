@@ -58,7 +58,7 @@ class Plan:
 
 
 def random_plan(topology: Topology, rng: random.Random) -> Plan:
-    """Without ties: what is sent and nobody waits for is followed by a computation."""
+    """Without ties: a computation follows each message that no rank waits for."""
     steps: list[Step] = []
     for _ in range(rng.randint(2, 8)):
         kind, waits = rng.choice(["compute", "compute", "reduce", "send"]), rng.random() < 0.6
@@ -248,7 +248,7 @@ def test_a_shared_gpu_holds_up_the_rank_and_its_collective_but_not_its_messages(
 
 
 @pytest.mark.parametrize("level", [*SHARED.values(), *OTHERS.values()], ids=[*SHARED, *OTHERS])
-def test_requests_that_nobody_declared_are_refused(level: Combination) -> None:
+def test_requests_without_a_declaration_are_refused(level: Combination) -> None:
     platform = Platform([TOY] * 2, full_mesh(2, BANDWIDTH, LATENCY), network=CutThroughNetwork)
     level(platform, ExecutionModel(named("ring"), Precision()), Layout(data=2).roles())
     for server in (platform.devices[0], platform.network.link(0)):

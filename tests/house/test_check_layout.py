@@ -1,9 +1,8 @@
-"""The check of sizes and circles finds what is past a limit, and exceptions that are not needed any more."""
+"""The check of sizes and circles finds what is past a limit."""
 
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -17,13 +16,11 @@ def loaded() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
 
 check_layout = loaded()
-NONE = check_layout.Exceptions()
 LAYERS = """
 [[tool.importlinter.contracts]]
 type = "forbidden"
@@ -48,9 +45,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]
     return folder, name
 
 
-def problems(package: tuple[Path, str], known: object = NONE) -> list[str]:
+def problems(package: tuple[Path, str]) -> list[str]:
     folder, name = package
-    return check_layout.problems(folder.parent, [name], known)
+    return check_layout.problems(folder.parent, [name])
 
 
 def test_a_small_package_without_circles_passes(package: tuple[Path, str]) -> None:
@@ -63,7 +60,6 @@ def test_a_file_may_have_300_lines_and_no_more(package: tuple[Path, str]) -> Non
     assert problems(package) == []
     (folder / "low.py").write_text("ONE = 1\n" * 301)
     assert problems(package) == [f"{name}/low.py: 301 lines, at most 300 are allowed"]
-    assert problems(package, check_layout.Exceptions(files={f"{name}/low.py"})) == []
 
 
 @pytest.mark.parametrize("keyword", ["def", "async def"])
@@ -73,7 +69,6 @@ def test_a_function_may_have_50_lines_and_no_more(package: tuple[Path, str], key
     assert problems(package) == []
     (folder / "low.py").write_text(f"class Low:\n    {keyword} one(self):\n" + 50 * "        pass\n")
     assert problems(package) == [f"{name}/low.py:one: 51 lines, at most 50 are allowed in a function"]
-    assert problems(package, check_layout.Exceptions(functions={f"{name}/low.py:one"})) == []
 
 
 @pytest.mark.parametrize(
@@ -90,8 +85,6 @@ def test_a_circle_counts_however_it_is_closed(package: tuple[Path, str], back: s
     folder, name = package
     (folder / "low.py").write_text(back.format(name=name))
     assert problems(package) == [f"modules import each other in a circle: {name}.high, {name}.low"]
-    larger = frozenset({f"{name}.high", f"{name}.low", f"{name}.other"})
-    assert problems(package, check_layout.Exceptions(circles=[larger])) == []
 
 
 def test_a_circle_through_the_package_itself_counts(package: tuple[Path, str]) -> None:
@@ -114,25 +107,11 @@ def test_an_import_of_a_higher_layer_is_found_however_it_comes_about(package: tu
     assert problems(package) == [f"{name}.middle imports {name}.beside_top, which is above it"]
 
 
-def test_exceptions_that_are_not_needed_are_problems(package: tuple[Path, str]) -> None:
-    _, name = package
-    known = check_layout.Exceptions(
-        files={f"{name}/low.py"},
-        functions={f"{name}/low.py:one"},
-        circles=[frozenset({f"{name}.high", f"{name}.low"})],
-    )
-    unneeded = [f"{name}/low.py", f"{name}/low.py:one", f"{name}.high, {name}.low"]
-    assert problems(package, known) == [
-        f"{each}: within the limits now; remove it from the exceptions" for each in unneeded
-    ]
-
-
 def test_the_exit_code_says_whether_all_is_well(
     package: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, name = package
     monkeypatch.setattr(check_layout, "ROOT", folder.parent)
-    monkeypatch.setattr(check_layout, "KNOWN", NONE)
     assert check_layout.main([name]) == 0
     (folder / "low.py").write_text("ONE = 1\n" * 301)
     assert check_layout.main([name]) == 1
@@ -140,4 +119,4 @@ def test_the_exit_code_says_whether_all_is_well(
 
 
 def test_the_project_is_within_the_limits() -> None:
-    assert check_layout.problems(ROOT, ["simsys", "frameworks"], check_layout.KNOWN) == []
+    assert check_layout.problems(ROOT, ["simsys", "frameworks"]) == []

@@ -1,4 +1,4 @@
-"""An engine setting is told of in few files, and a variant of an engine in one."""
+"""An engine setting is named in few files, and a variant of an engine in one."""
 
 from __future__ import annotations
 
