@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import simpy
@@ -33,6 +33,12 @@ class _Stretch(NamedTuple):
     start: float
     seconds: float
     portions: list[tuple[Portion, float]]
+
+    def ending(self) -> Iterator[Portion]:
+        """The portions whose last bytes are sent at its end."""
+        for portion, left in self.portions:
+            if left <= self.seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT):
+                yield portion
 
 
 class FairNetwork(FluidNetwork):
@@ -122,30 +128,48 @@ class FairNetwork(FluidNetwork):
         latest_s = 0.0
         for stretch in self._sent_alone(transfers, self.epoch(time_s)):
             end_s = (stretch.start + stretch.seconds) * nbytes
-            for portion, left in stretch.portions:
-                if left <= stretch.seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT):
-                    latest_s = max(latest_s, end_s + self._latency_s(portion.flows, time_s))
+            for portion in stretch.ending():
+                latest_s = max(latest_s, end_s + self._latency_s(portion.flows, time_s))
         return latest_s
 
+    def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
+        """As `Network.ends_together`, without events: the transfers of all groups are one set of flows."""
+        ways = [[way for way in (self.way(src, dst) for src, dst in pairs) if way] for pairs in groups]
+        group_of = [place for place, own in enumerate(ways) for _ in own]
+        whole, ends_s = FlowSet([way for own in ways for way in own]), [0.0] * len(groups)
+        latency_s = self.steady(time_s).latency_s
+        latencies_s = {way: latency_s(way) for way in dict.fromkeys(whole.ways)}
+        for stretch in self._stretches(whole, self.epoch(time_s)):
+            sent_s = (stretch.start + stretch.seconds) * nbytes
+            for portion in stretch.ending():
+                for flow in portion.flows.members.tolist():
+                    group = group_of[flow]
+                    ends_s[group] = max(ends_s[group], sent_s + latencies_s[whole.ways[flow]])
+        return ends_s
+
     def _sent_alone(self, transfers: FlowSet, epoch: int) -> list[_Stretch]:
-        """How a set of flows is sent that has its links for itself; the times are in proportion to the bytes."""
+        """As `_stretches`, kept."""
         key = transfers.number, epoch
         found = self._alone.get(key)
         if found is None:
-            found, start = [], 0.0
-            left = [(transfers, 1.0)] if transfers.count else []
-            while left:
-                solved = self._solve([flows for flows, _ in left], epoch)
-                parts = [(portion, share) for (_, share), own in zip(left, solved, strict=True) for portion in own]
-                seconds = min(share / portion.bytes_per_s for portion, share in parts)
-                found.append(_Stretch(start, seconds, parts))
-                start += seconds
-                left = [
-                    (portion.flows, share - seconds * portion.bytes_per_s)
-                    for portion, share in parts
-                    if share > seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT)
-                ]
-            self._alone[key] = found
+            found = self._alone[key] = self._stretches(transfers, epoch)
+        return found
+
+    def _stretches(self, transfers: FlowSet, epoch: int) -> list[_Stretch]:
+        """How a set of flows is sent that has its links for itself; the times are in proportion to the bytes."""
+        found, start = list[_Stretch](), 0.0
+        left = [(transfers, 1.0)] if transfers.count else []
+        while left:
+            solved = self._solve([flows for flows, _ in left], epoch)
+            parts = [(portion, share) for (_, share), own in zip(left, solved, strict=True) for portion in own]
+            seconds = min(share / portion.bytes_per_s for portion, share in parts)
+            found.append(_Stretch(start, seconds, parts))
+            start += seconds
+            left = [
+                (portion.flows, share - seconds * portion.bytes_per_s)
+                for portion, share in parts
+                if share > seconds * portion.bytes_per_s * (1.0 + SAME_MOMENT)
+            ]
         return found
 
     def resume(self, step: Step[FlowSet], started_s: float) -> Event:

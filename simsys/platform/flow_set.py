@@ -30,6 +30,7 @@ class FlowSet:
     Args:
         ways: The path of each flow.
         whole: The superset of this subset; None if it is whole.
+        members: Places of the flows of a subset in the whole set.
         joint: True if all stay in step with the slowest, as one flow over the links of all.
     """
 
@@ -43,6 +44,7 @@ class FlowSet:
         "known",
         "latency",
         "link_of",
+        "members",
         "near",
         "number",
         "sent_bytes",
@@ -55,13 +57,21 @@ class FlowSet:
 
     _numbers = count()
 
-    def __init__(self, ways: Sequence[Way], whole: FlowSet | None = None, *, joint: bool = False) -> None:
+    def __init__(
+        self,
+        ways: Sequence[Way],
+        whole: FlowSet | None = None,
+        members: Indexes | None = None,
+        *,
+        joint: bool = False,
+    ) -> None:
         self.number = next(self._numbers)
         self.ways = ways
         self.whole = whole if whole is not None else self
         self.joint = joint
         self.count = min(1, len(ways)) if joint else len(ways)
         """Flows that may have different rates."""
+        self.members: Indexes = np.arange(self.count) if members is None else members
         entries = [(flow, *part) for flow, way in enumerate(ways) for hop in way for part in hop]
         if joint:
             load = link_loads(ways)
@@ -106,7 +116,7 @@ class FlowSet:
         key = flows.tobytes()
         found = self._subsets.get(key)
         if found is None:
-            found = self._subsets[key] = FlowSet([self.ways[flow] for flow in flows], self.whole)
+            found = self._subsets[key] = FlowSet([self.ways[flow] for flow in flows], self.whole, self.members[flows])
         return found
 
 
