@@ -70,7 +70,7 @@ class Steps(QueuedCollectives):
 
         for src, dst in op.pairs:
             network.traffic.between(src, dst).nbytes += op.nbytes
-        network.schedule([(op.pairs, op.nbytes, 1, 0.0)]).start(done)
+        network.begin(network.prepare(op.pairs), op.nbytes).callbacks.append(done)
         return arrived
 
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:
