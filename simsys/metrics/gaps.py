@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,14 @@ class Progressions:
         return Part(int((start * self.weight).sum()), values_s, weights)
 
 
+def _joined(parts: Sequence[Progressions]) -> list[Progressions]:
+    """All progressions in one, if there are any."""
+    import numpy as np
+
+    fields = ([getattr(part, field.name) for part in parts] for field in fields_of(Progressions))
+    return [Progressions(*map(np.concatenate, fields))] if parts else []
+
+
 @dataclass(frozen=True)
 class Part:
     """What lies between two limits of all values: how many are below, and values with their weights."""
@@ -117,7 +126,7 @@ class Gaps:
         self._steps, self._apart = steps, apart
         self._few: list[Progressions] = []
         if len(steps) <= BLOCK and apart.seconds.size <= BLOCK:
-            self._few = list(self._progressions())  # which are asked for again and again
+            self._few = _joined(list(self._progressions()))  # which are asked for again and again
         self.total = 0
         """Number of gaps."""
         self.sum_s = 0.0
