@@ -79,7 +79,7 @@ class CentralQueue(Router):
             heappush(ends, each)
 
     def wake_one(self) -> bool:
-        """Offer the request to the first idle replica, which passes it on if it cannot admit it; False if none is idle.
+        """Offer the request to the first idle replica, which passes it on if it cannot admit it; False if none is.
 
         Replicas whose caches are being copied hear of it too.
         """
