@@ -14,7 +14,7 @@ import numpy as np
 from simsys.platform.flow_set import Floats, FlowSet, Indexes, Portion
 
 FEW = 64
-"""So many links of flows, each counted for every flow on it, are looped over: arrays pay for more."""
+"""Largest number of pairs of a flow and a link that is looped over; for more, arrays are faster."""
 
 _ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
