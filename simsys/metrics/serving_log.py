@@ -169,7 +169,7 @@ class ServingLog:
     @property
     def decode_steps(self) -> int:
         """Steps times the sequences that decoded in them."""
-        return sum(int((runs.count * runs.decode_tokens).sum()) for runs in self.steps.blocks())
+        return sum(int((runs.count * runs.decode_tokens).sum()) for runs in self.steps.together())
 
     @cached_property
     def tokens_per_sequence(self) -> float:
