@@ -130,7 +130,6 @@ class StepLog:
         import numpy as np
 
         self._few.clear()
-        self._joined = None
         told = self._told.get(rank)
         if told is None:
             told = self._told[rank] = array("d"), array("i")
@@ -162,11 +161,11 @@ class StepLog:
 
     def together(self) -> Iterator[StepRuns]:
         """The entries of all replicas in batches: if they are few, one; else as `blocks`."""
-        parts = self.blocks()
         if len(self) > BLOCK or len(self._told) < 2:
-            yield from parts
+            yield from self.blocks()
             return
-        self._joined = self._joined or JoinedRuns(list(parts))
+        if self._joined is None or len(self._joined) < len(self):
+            self._joined = JoinedRuns(list(self.blocks()))
         yield self._joined
 
     def of(self, rank: int) -> StepRuns:
