@@ -13,8 +13,8 @@ from simsys.framework import Engine, Router, SharedQueue, register
 class CentralQueue(Router):
     """One queue for all replicas, in the order of the first replica's scheduler.
 
-    The next request is offered to idle replicas first, then to the others in the order of the ends of their steps. The
-    multi-step runs of replicas without an offer continue.
+    The next request is offered to idle replicas first, one after another, then to the others in the order of the ends
+    of their steps. The multi-step runs of replicas without an offer continue.
     """
 
     scales = False
@@ -27,7 +27,8 @@ class CentralQueue(Router):
             replica.passed_on = self.passed_on
         self.offered = -1  # the next request
         self.asked = set[int]()  # ranks of replicas that have not admitted it
-        self.ends = [(-inf, place) for place in range(len(self.replicas))]  # of the steps under way, if still to come
+        self.resting = list(range(len(self.replicas)))  # places of replicas that did no steps when last looked at
+        self.ends = list[tuple[float, int]]()  # of the others: when a step ends, or earlier; and the place
 
     def route(self, request: int) -> Engine:
         """Any will do, since they share the queue."""
@@ -56,40 +57,66 @@ class CentralQueue(Router):
             replica.notice(request)
 
     def offer(self) -> None:
-        """Wake the replica that can call its scheduler first; idle replicas can do so now.
+        """Wake the replica that can call its scheduler first; an idle replica can do so now.
 
         Replicas whose caches are being copied call it after the first step that follows.
         """
-        idle = [replica for replica in self.replicas if not replica.left and replica.rank not in self.asked]
-        for replica in idle:
-            replica.notice(self.offered)
-        until_s = inf if all(replica.copying for replica in idle) else self.replicas[0].now_s
-        later = list[tuple[float, int]]()
-        while self.ends and self.bring_up_to_date():
-            end_s, place = self.ends[0]
-            replica = self.replicas[place]
-            if end_s > until_s:
-                break
-            fresh = replica.left and replica.rank not in self.asked
-            if fresh and replica.scheduler.wants(self.offered, replica.tokens):
+        if not self.bring_up_to_date():
+            self.tell_all(self.offered)
+            return
+        until_s = self.replicas[0].now_s if self.resting and self.wake_one() else inf
+        later, ends = list[tuple[float, int]](), self.ends
+        while ends and ends[0][0] <= until_s:
+            replica = self.replicas[ends[0][1]]
+            if replica.rank not in self.asked and replica.scheduler.wants(self.offered, replica.tokens):
                 replica.notice(self.offered)
                 break
-            later.append(heappop(self.ends))
+            later.append(heappop(ends))
+            if not self.bring_up_to_date():
+                self.tell_all(self.offered)
+                break
         for each in later:
-            heappush(self.ends, each)
+            heappush(ends, each)
+
+    def wake_one(self) -> bool:
+        """Offer the request to the first idle replica, which passes it on if it cannot admit it; False if none is.
+
+        Replicas whose caches are being copied hear of it too.
+        """
+        for place in self.resting:
+            replica = self.replicas[place]
+            if replica.rank not in self.asked:
+                replica.notice(self.offered)
+                if not replica.copying:
+                    return True
+        return False
 
     def bring_up_to_date(self) -> bool:
-        """Let the first end be one to come, or of a replica that does no steps; False if ends are not known."""
-        now_s = self.replicas[0].now_s
-        while True:
-            end_s, place = self.ends[0]
-            replica = self.replicas[place]
-            if end_s > now_s or not replica.left:
-                return True
-            found_s = replica.stepper.next_s()
-            if found_s is None:
-                self.tell_all(self.offered)
-                return False
-            if found_s == end_s:
-                return True
-            heapreplace(self.ends, (found_s, place))
+        """Sort out who rests, and let the first end be one to come; False if ends are not known."""
+        replicas, ends, now_s = self.replicas, self.ends, self.replicas[0].now_s
+        if self.resting:
+            begun = [place for place in self.resting if replicas[place].left]
+            if begun:
+                self.resting = [place for place in self.resting if not replicas[place].left]
+                for place in begun:
+                    heappush(ends, (-inf, place))
+        rested = False
+        while ends:
+            end_s, place = ends[0]
+            if end_s > now_s:
+                break
+            replica = replicas[place]
+            if replica.left:
+                found_s = replica.stepper.next_s()
+                if found_s is None:
+                    return False
+                if found_s == end_s:
+                    break
+                heapreplace(ends, (found_s, place))
+            else:
+                heappop(ends)
+                self.resting.append(place)
+                rested = True
+        if rested:
+            self.resting.sort()
+        return True

@@ -13,12 +13,12 @@ class LeastKV(Router):
         """Compare free blocks now, while another replica may have more; use grows until the end of a run."""
         replicas = self.replicas
         free_at_most = [replica.kv.free_blocks for replica in replicas]
-        best, chosen = (-1, 0, 0), 0
-        for place in sorted(range(len(replicas)), key=free_at_most.__getitem__, reverse=True):
+        chosen = free_at_most.index(max(free_at_most))
+        best = replicas[chosen].free_blocks(), -replicas[chosen].outstanding, -chosen
+        others = [place for place, free in enumerate(free_at_most) if free >= best[0] and place != chosen]
+        for place in sorted(others, key=free_at_most.__getitem__, reverse=True):
             if free_at_most[place] < best[0]:
                 break
             replica = replicas[place]
-            found = replica.free_blocks(), -replica.outstanding, -place
-            if found > best:
-                best, chosen = found, place
-        return replicas[chosen]
+            best = max(best, (replica.free_blocks(), -replica.outstanding, -place))
+        return replicas[-best[2]]

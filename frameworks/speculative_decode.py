@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
-from simsys.model.batch import Batch
+from simsys.model.batch import NOTHING, Batch, batch_of
 from simsys.model.speculation import Speculation
 from simsys.serving.kv_cache import PagedKVCache
 
@@ -88,27 +88,30 @@ class SpeculativeDecode(DecodePhase):
 
     def beside(self, prompts: Batch) -> Batch:
         """One pass over the drafts of all sequences and prompts."""
-        return prompts + self.speculation.verification(self.size, self.cached_tokens)
+        verified = self.speculation.verification(self.size, self.cached_tokens)
+        return verified if prompts is NOTHING else prompts + verified
 
     def growth(self) -> Batch:
         """The mean number of tokens of all sequences, and what further drafts compute with them."""
         tokens = self.units_per_step / UNIT
-        return Batch(decode_context_tokens=tokens, verified_pairs=(self.queries - 1) * tokens)
+        return batch_of((0.0, 0.0, 0.0, 0.0, tokens, 0.0, 0.0, 0.0, (self.queries - 1) * tokens, False))
 
     def finish(self, steps: int = 1) -> list[int]:
         """Accept what is due; sequences with their last token leave."""
-        missing = self.missing_blocks(steps)
-        if missing > 0:
+        if self.growing and (missing := self.missing_blocks(steps)) > 0:
             self.kv.take_for_decode(missing)
             self.taken_blocks += missing
-        self.step += steps
-        self.cached_units += self.units_per_step * steps
+        self.step = step = self.step + steps
+        self.cached_units = units = self.cached_units + self.units_per_step * steps
         self.grown_units += self.growing_units * steps
-        self.cached_tokens = self.cached_units / UNIT
-        ended, ends, sequences = list[int](), self.ends, self.sequences
-        while ends and ends[0][0] <= self.step:
+        self.cached_tokens = units / UNIT
+        ends = self.ends
+        if not ends or ends[0][0] > step:
+            return []
+        ended, sequences, all_joined = list[int](), self.sequences, self.joined
+        while ends and ends[0][0] <= step:
             _, request, joined = heappop(ends)
-            if request in self.joined and self.joined[request][0] == joined:
+            if request in all_joined and all_joined[request][0] == joined:
                 self.leave(request, sequences.output_tokens[request] - sequences.generated_tokens[request])
                 ended.append(request)
         return ended

@@ -55,10 +55,16 @@ class StepLine(NamedTuple):
             times.first_s += self.steepest_s + self.per_token_s * context
             times.growth_s = self.per_token_s * more.decode_context_tokens
         elif decoding:
-            computed, more_computed = context + verified, more.decode_context_tokens + more.verified_pairs
+            more_context = more.decode_context_tokens
+            computed, more_computed = context + verified, more_context + more.verified_pairs
             for (byte_fixed_s, byte_s), (flop_fixed_s, flop_s) in self.decode:
-                by_bytes = byte_fixed_s + byte_s * context, byte_s * more.decode_context_tokens
-                times.add([by_bytes, (flop_fixed_s + flop_s * computed, flop_s * more_computed)])
+                by_bytes_s, bytes_growth_s = byte_fixed_s + byte_s * context, byte_s * more_context
+                by_flop_s, flop_growth_s = flop_fixed_s + flop_s * computed, flop_s * more_computed
+                if by_bytes_s >= by_flop_s and bytes_growth_s >= flop_growth_s:  # and so it stays
+                    times.first_s += by_bytes_s
+                    times.growth_s += bytes_growth_s
+                else:
+                    times.add([(by_bytes_s, bytes_growth_s), (by_flop_s, flop_growth_s)])
         for bounds in self.prompt:
             times.add(
                 [

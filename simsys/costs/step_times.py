@@ -124,18 +124,18 @@ class StepTimes:
 
     def passed(self, anchor_s: float, time_s: float, first: int, last: int, *, now: bool) -> int:
         """Number of steps from the first to the last that have ended before a time, or at it if `now`."""
-        to = self.boundary(anchor_s, time_s, first + 1, last)
-        if now and anchor_s + self.elapsed(to) == time_s:
+        to, end_s = self.boundary(anchor_s, time_s, first + 1, last)
+        if now and end_s == time_s:
             to += 1
         return to - 1 - first
 
-    def boundary(self, anchor_s: float, time_s: float, first: int, last: int) -> int:
-        """The number of steps after which a boundary is at or after a time.
+    def boundary(self, anchor_s: float, time_s: float, first: int, last: int) -> tuple[int, float]:
+        """The first boundary at or after a time: its number of steps, and when it is.
 
         Args:
             anchor_s: When step 0 begins.
             time_s: The time.
-            first: The least answer.
+            first: The least number.
             last: The greatest.
         """
         if self.kinks:
@@ -146,7 +146,7 @@ class StepTimes:
                     high = middle
                 else:
                     low = middle + 1
-            return low
+            return low, anchor_s + self.elapsed(low)
         first_s, growth_s = self.first_s, self.growth_s
         half_s = growth_s * 0.5
         linear_s = first_s - half_s
@@ -158,14 +158,17 @@ class StepTimes:
             steps = last
         if steps < first:
             steps = first
+        end_s = anchor_s + (steps * first_s + growth_s * (steps * (steps - 1) * 0.5))
         while steps > first:
             before = steps - 1
-            if anchor_s + (before * first_s + growth_s * (before * (before - 1) * 0.5)) < time_s:
+            before_s = anchor_s + (before * first_s + growth_s * (before * (before - 1) * 0.5))
+            if before_s < time_s:
                 break
-            steps = before
-        while steps < last and anchor_s + (steps * first_s + growth_s * (steps * (steps - 1) * 0.5)) < time_s:
+            steps, end_s = before, before_s
+        while steps < last and end_s < time_s:
             steps += 1
-        return steps
+            end_s = anchor_s + (steps * first_s + growth_s * (steps * (steps - 1) * 0.5))
+        return steps, end_s
 
 
 def _overtaken(current: Line, other: Line) -> float:

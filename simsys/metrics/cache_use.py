@@ -142,8 +142,10 @@ def _waits(
     order = np.argsort(-count, kind="stable")
     steps, count, offset_s, first_s, growth_s = (each[order] for each in (steps, count, offset_s, first_s, growth_s))
     long = int(np.count_nonzero(count > size))
-    for place in range(min(size, int(count[0]))):
-        reach = int(np.count_nonzero(count > place))
+    first, end = 0, 1
+    while first < min(size, int(count[0])):  # some places at a time, the more the fewer runs have as many steps
+        reach = int(np.count_nonzero(count > first))
+        place = np.arange(first, min(end, size))[:, None]
         blocks = flat.take((steps[:reach] + place) % size * runs + order[:reach])
         waited_s = offset_s[:reach] + place * first_s[:reach] + 0.5 * (place**2 - place) * growth_s[:reach]
         if long:
@@ -153,8 +155,13 @@ def _waits(
             numbers = many * place + size * pairs
             squares = many * place**2 + 2.0 * place * size * pairs + size**2 * pairs * (2.0 * many - 1.0) / 3.0
             grown_s = 0.5 * (squares - numbers) * growth_s[:long]
-            waited_s[:long] = many * offset_s[:long] + numbers * first_s[:long] + grown_s
-        waits[:reach] += blocks * waited_s
+            waited_s[:, :long] = many * offset_s[:long] + numbers * first_s[:long] + grown_s
+        blocked_s = blocks * waited_s
+        if end > first + 1:
+            blocked_s[count[:reach] <= place] = 0.0
+        for each_s in blocked_s:
+            waits[:reach] += each_s
+        first, end = end, 2 * end
     by_run = np.empty(waits.size)
     by_run[order] = waits
     return by_run

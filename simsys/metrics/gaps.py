@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,14 @@ class Progressions:
         return Part(int((start * self.weight).sum()), values_s, weights)
 
 
+def _joined(parts: Sequence[Progressions]) -> list[Progressions]:
+    """All progressions in one, if there are any."""
+    import numpy as np
+
+    fields = ([getattr(part, field.name) for part in parts] for field in fields_of(Progressions))
+    return [Progressions(*map(np.concatenate, fields))] if parts else []
+
+
 @dataclass(frozen=True)
 class Part:
     """What lies between two limits of all values: how many are below, and values with their weights."""
@@ -116,8 +125,10 @@ class Gaps:
     def __init__(self, steps: StepLog, apart: TokenGaps) -> None:
         self._steps, self._apart = steps, apart
         self._few: list[Progressions] = []
+        self._in_one: list[Progressions] = []
         if len(steps) <= BLOCK and apart.seconds.size <= BLOCK:
             self._few = list(self._progressions())  # which are asked for again and again
+            self._in_one = _joined(self._few)
         self.total = 0
         """Number of gaps."""
         self.sum_s = 0.0
@@ -168,7 +179,7 @@ class Gaps:
 
         limits_s = [float(np.nextafter(limit_s, np.inf)) for limit_s in limits_s]
         counts = [0] * len(limits_s)
-        for gaps in self._progressions():
+        for gaps in self._in_one or self._progressions():
             for index, limit_s in enumerate(limits_s):
                 counts[index] += int((gaps.below(limit_s) * gaps.weight).sum())
         return counts
@@ -215,7 +226,7 @@ class Gaps:
         size = self.total if self.total <= SAMPLE else min(SAMPLE, int(self.total ** (2 / 3)))
         picks = np.linspace(0, self.total - 1, size).astype(np.int64)
         parts, passed = [], 0
-        for gaps in self._progressions():
+        for gaps in self._in_one or self._progressions():
             ends = passed + np.cumsum(gaps.count * gaps.weight)
             if not ends.size:
                 continue
@@ -237,7 +248,7 @@ class Gaps:
     def _between(self, limits: Sequence[tuple[float, float]]) -> list[Part]:
         """The gaps between each two limits, in one pass."""
         parts: list[list[Part]] = [[] for _ in limits]
-        for gaps in self._progressions():
+        for gaps in self._in_one or self._progressions():
             for found, (low_s, high_s) in zip(parts, limits, strict=True):
                 found.append(gaps.between(low_s, high_s))
         return [Part.joined(found) for found in parts]

@@ -69,7 +69,7 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
 def _steps(log: ServingLog) -> dict[str, Any]:
     """Step count, mean decode batch size, and peak use of a KV cache."""
     steps = decoding = tokens = 0
-    for runs in log.steps.blocks():
+    for runs in log.steps.together():
         steps += int(runs.count.sum())
         decoding += int(runs.count[runs.decode_tokens > 0].sum())
         tokens += int((runs.count * runs.decode_tokens).sum())

@@ -85,7 +85,7 @@ class Texts(Made[str]):
     def __getitem__(self, place: slice) -> list[str]: ...
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
-            return [self._text(each) for each in self._places[place]]
+            return list(map(self._text, self._places[place]))
         return self._text(self._places[place])
 
     def __iter__(self) -> Iterator[str]:
@@ -169,7 +169,7 @@ class ServingLog:
     @property
     def decode_steps(self) -> int:
         """Steps times the sequences that decoded in them."""
-        return sum(int((runs.count * runs.decode_tokens).sum()) for runs in self.steps.blocks())
+        return sum(int((runs.count * runs.decode_tokens).sum()) for runs in self.steps.together())
 
     @cached_property
     def tokens_per_sequence(self) -> float:

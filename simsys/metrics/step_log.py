@@ -99,12 +99,31 @@ class StepRuns:
         }
 
 
+class JoinedRuns(StepRuns):
+    """Entries of several replicas.
+
+    Args:
+        parts: The entries of each.
+    """
+
+    def __init__(self, parts: Sequence[StepRuns]) -> None:
+        import numpy as np
+
+        self.rank, self.start = -1, 0
+        for name in ("started_s", "count", "decode_tokens", "prompt_tokens", "first_s", "growth_s"):
+            setattr(self, name, np.concatenate([getattr(part, name) for part in parts]))
+
+    def __len__(self) -> int:
+        return self.count.size
+
+
 class StepLog:
     """Runs of steps: 36 bytes each, however many steps and tokens they are."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[array[float], array[int]]] = {}
         self._few: list[StepRuns] = []  # all entries with cached results, if they are few
+        self._joined: JoinedRuns | None = None  # the same in one
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
         """Record multi-step runs of the replica with this first rank, as in `Probe.steps`."""
@@ -140,6 +159,15 @@ class StepLog:
                 part = slice(start, start + size)
                 yield StepRuns(each, start, seconds[part], counts[part])
 
+    def together(self) -> Iterator[StepRuns]:
+        """The entries of all replicas in batches: if they are few, one; else as `blocks`."""
+        if len(self) > BLOCK or len(self._told) < 2:
+            yield from self.blocks()
+            return
+        if self._joined is None or len(self._joined) < len(self):
+            self._joined = JoinedRuns(list(self.blocks()))
+        yield self._joined
+
     def of(self, rank: int) -> StepRuns:
         """All entries of a replica."""
         return StepRuns(rank, 0, *self._table(rank))
@@ -147,7 +175,7 @@ class StepLog:
     @property
     def ended_s(self) -> float:
         """When the last step ended; 0 if there was none."""
-        return max((float(runs.ended_s.max()) for runs in self.blocks()), default=0.0)
+        return max((float(runs.ended_s.max()) for runs in self.together()), default=0.0)
 
     def columns(self) -> Mapping[str, Any]:
         """The entries as a table."""

@@ -64,18 +64,19 @@ class TokenGaps:
         self.late: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         """By replica, numbers of runs with longer gaps at the end of their first step, and the number of gaps."""
         parts = [(again_s - last_s, 1) for _, last_s, again_s in self.resumed]
-        joined: dict[int, Counter[float]] = {}
-        for rank, _, joined_s in moved:
-            joined.setdefault(rank, Counter())[joined_s] += 1
+        joined: dict[int, list[tuple[float, float]]] = {}
+        for rank, *times_s in moved:
+            joined.setdefault(rank, []).append((times_s[0], times_s[1]))
         waits = []
         for rank, log in engines.items():
             since_s, until_s, count = np.array(log.waits).reshape(-1, 3).T
-            weight, new = count.astype(np.int64), joined.get(rank)
-            if new:  # sequences that joined at the start of a pause have waited for longer
+            weight = count.astype(np.int64)
+            if rank in joined:  # sequences that joined at the start of a pause have waited for longer
+                new = Counter(joined_s for _, joined_s in joined[rank])
                 weight -= np.array([new[time_s] for time_s in since_s.tolist()], dtype=np.int64)
             waits.append((rank, since_s, until_s, weight, False))
-        for rank in joined:
-            first_s, joined_s = np.array([times_s for where, *times_s in moved if where == rank]).T
+        for rank, times in joined.items():
+            first_s, joined_s = np.array(times).T
             waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))
         found = [self._of_waits(*wait) for wait in waits if wait[1].size]
         self.seconds = np.concatenate([np.array([part for part, _ in parts]), *(each[0] for each in found)])

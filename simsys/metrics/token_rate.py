@@ -109,7 +109,7 @@ def _tokens(log: ServingLog, places: Places, width_s: float, origin_s: float) ->
     resumed_s = np.array([time_s for *_, time_s in log.gaps.resumed], dtype=float)
     for times_s in (*(first_s[start : start + BLOCK] for start in range(0, first_s.size, BLOCK)), resumed_s):
         tokens += places.counted(np.floor((times_s - origin_s) / width_s))
-    for runs in log.steps.blocks():
+    for runs in log.steps.together():
         tokens += log.tokens_per_sequence * _of_runs(runs, places, width_s, origin_s)
     return tokens
 

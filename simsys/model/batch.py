@@ -46,17 +46,20 @@ class Batch(NamedTuple):
 
     def __add__(self, other: Batch) -> Batch:  # type: ignore[override]
         """Join two batches to one pass."""
-        return Batch(
-            self.tokens + other.tokens,
-            self.logits + other.logits,
-            self.attention_pairs + other.attention_pairs,
-            self.prompt_context_tokens + other.prompt_context_tokens,
-            self.decode_context_tokens + other.decode_context_tokens,
-            self.decode_sequences + other.decode_sequences,
-            self.decoder_pairs + other.decoder_pairs,
-            self.cross_pairs + other.cross_pairs,
-            self.verified_pairs + other.verified_pairs,
-            self.unfused_attention or other.unfused_attention,
+        tokens, logits, pairs, prompt_context, context, decoding, decoder, cross, verified, unfused = self
+        return batch_of(
+            (
+                tokens + other[0],
+                logits + other[1],
+                pairs + other[2],
+                prompt_context + other[3],
+                context + other[4],
+                decoding + other[5],
+                decoder + other[6],
+                cross + other[7],
+                verified + other[8],
+                unfused or other[9],
+            )
         )
 
     def grown(self, steps: int, more: Batch) -> Batch:

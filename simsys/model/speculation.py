@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from simsys.model.batch import Batch
+from simsys.model.batch import Batch, batch_of
 from simsys.model.model import Model
 from simsys.rng import stream
 from simsys.sums import ordered_sum
@@ -56,15 +56,10 @@ class Speculation:
             cached_tokens: Sum of the tokens in their caches.
         """
         queries = self.draft_tokens + 1
-        context = cached_tokens + sequences * queries
-        pairs = queries * cached_tokens + sequences * queries * (queries + 1) / 2
-        return Batch(
-            tokens=sequences * queries,
-            logits=sequences * queries,
-            decode_context_tokens=context,
-            decode_sequences=sequences,
-            verified_pairs=pairs - context,
-        )
+        tokens = sequences * queries
+        context = cached_tokens + tokens
+        pairs = queries * cached_tokens + tokens * (queries + 1) / 2
+        return batch_of((tokens, tokens, 0.0, 0.0, context, sequences, 0.0, 0.0, pairs - context, False))
 
     def drafts(self, step: Batch) -> list[Batch]:
         """Return the passes of the drafting model before a step: one per token, the first with the step's prompts.
@@ -122,40 +117,44 @@ class Draws:
     """
 
     def __init__(self, tokens: Sequence[int]) -> None:
-        self._after = [array("q", tokens)]
-        """By power of two and place: tokens of this number of steps from the place on."""
+        self._after = [(1, array("q", tokens))]
+        """Powers of two, largest first, with the tokens of this number of steps from each place on."""
 
     @property
     def ring(self) -> Sequence[int]:
         """The numbers of the ring."""
-        return self._after[0]
+        return self._after[-1][1]
 
     def steps(self, place: int, tokens: int) -> int:
         """Return the number of steps from a place on until they yield a number of tokens."""
+        if 2 * self._after[0][0] < tokens:
+            self._extend(tokens)
         steps = found = 0
-        for power, after in self._powers(tokens):
-            more = after[(place + found) % len(after)]
-            if found + more < tokens:
-                found += more
-                steps += 1 << power
+        for power, after in self._after:
+            more = found + after[(place + found) % len(after)]
+            if more < tokens:
+                found = more
+                steps += power
         return steps + 1
 
     def tokens(self, place: int, steps: int) -> int:
         """Return the number of tokens that steps from a place on yield."""
+        self._extend(steps + 1)
         found = 0
-        for power, after in self._powers(steps + 1):
-            if steps >> power & 1:
+        for power, after in self._after:
+            if steps & power:
                 found += after[(place + found) % len(after)]
         return found
 
-    def _powers(self, steps: int) -> Iterator[tuple[int, array[int]]]:
-        """Return the powers of two below a number of steps, largest first, with the tokens of this number of steps."""
+    def _extend(self, steps: int) -> None:
+        """Add powers of two until they sum to all numbers of steps below this one."""
         import numpy as np
 
-        while 1 << len(self._after) < steps:
-            once = np.asarray(self._after[-1])
-            self._after.append(array("q", (once + once[(np.arange(once.size) + once) % once.size]).tobytes()))
-        return reversed(list(enumerate(self._after)))
+        while 2 * self._after[0][0] < steps:
+            power, after = self._after[0]
+            once = np.asarray(after)
+            twice = array("q", (once + once[(np.arange(once.size) + once) % once.size]).tobytes())
+            self._after.insert(0, (2 * power, twice))
 
 
 @lru_cache(maxsize=8)

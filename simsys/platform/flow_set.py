@@ -90,8 +90,8 @@ class FlowSet:
         self._subsets: dict[bytes, FlowSet] = {}
         self.known = False
         """Of a whole set, whether it has been sent, so that sets that share links know it."""
-        self.near: list[FlowSet] = []
-        """Of a whole set, other whole sets that have been sent and share links with it."""
+        self.near: dict[FlowSet, int] = {}
+        """Of a whole set, other whole sets that have been sent and share links with it, numbered in order."""
         self.claims: list[Claim] = []
         """Of a whole set, claims on any of its links."""
         self.streams: dict[Stream, None] = {}
@@ -100,7 +100,7 @@ class FlowSet:
     @property
     def links(self) -> list[int]:
         """The numbers of its links."""
-        return [int(link) for link in np.unique(self.link_of)]
+        return sorted(set(self.link_of.tolist()))
 
     @property
     def subsets(self) -> Iterator[FlowSet]:

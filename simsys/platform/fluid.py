@@ -25,7 +25,7 @@ from simsys.platform.flow_set import Floats, FlowSet, Portion, Stream
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.max_min import alone_bytes_per_s, portions
-from simsys.platform.neighbours import Neighbours, together
+from simsys.platform.neighbours import Neighbours
 from simsys.platform.network import Network
 from simsys.platform.pending_transfers import PendingTransfers
 from simsys.platform.rate_cache import RateCache
@@ -104,6 +104,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
             if claim.held:
                 claim.give_way()
         whole.streams[stream] = None
+        self._neighbours.sent(whole)
         self._active += 1
         self._expect_change(whole)
 
@@ -121,15 +122,11 @@ class FluidNetwork(Network[FairLink, FlowSet]):
     def _change(self, _: Event | None = None) -> None:
         """Give the flows affected their new rates."""
         changed, self._changed, self._settles = self._changed, {}, False
-        seen = set[FlowSet]()
+        seen, neighbours = set[FlowSet](), self._neighbours
         for one in changed:
-            if one.streams:
-                if one not in seen:
-                    self._share(together(one, seen))
-                continue
-            for whole in one.near:
-                if whole.streams and whole not in seen:
-                    self._share(together(whole, seen))
+            for whole in (one,) if one.streams else neighbours.busy_near(one):
+                if whole not in seen:
+                    self._share(neighbours.together(whole, seen))
         self._await_next_end()
 
     def _share(self, streams: Sequence[Stream]) -> None:
@@ -212,6 +209,8 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         flows.sent_bytes += stream.left_bytes  # a rounding
         stream.end_s = -1.0  # as no entry in a calendar
         del flows.whole.streams[stream]
+        if not flows.whole.streams:
+            self._neighbours.ended(flows.whole)
         self._active -= 1
         self._changed[flows.whole] = None
         stream.batch.arrive(flows.count, now + self._latency_s(flows, now))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 _BLOCK = 1 << 14  # rows that are in memory at once
-_NUMBERS = frozenset({int, float, bool, type(None)})
+_NUMBERS = frozenset({int, float, bool})
 _STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -25,21 +26,36 @@ def write_csv(file: TextIO, names: Iterable[str], rows: Iterable[Sequence[Any]])
 def write_columns(file: TextIO, table: Mapping[str, Sequence[Any]]) -> None:
     """Write a table given as columns of one length, with texts as by `write_csv`.
 
-    Columns of numbers are recognised by the types of their values, without a function call for each cell.
+    Cells are formatted by column, each distinct text once: there are many rows, and few kinds of cells.
     """
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(_cell, table))
-    columns = list(table.values())
+    csv.writer(file, lineterminator="\n").writerow(map(_cell, table))
+    columns, lone = list(table.values()), len(table) == 1
     for start in range(0, max(map(len, columns), default=0), _BLOCK):
-        writer.writerows(zip(*(_cells(column[start : start + _BLOCK]) for column in columns), strict=True))
+        texts = [_texts(column[start : start + _BLOCK], lone) for column in columns]
+        file.write("\n".join(map(",".join, zip(*texts, strict=True))) + "\n")
 
 
-def _cells(values: Sequence[Any]) -> Iterable[Any]:
+def _texts(values: Sequence[Any], lone: bool) -> list[str]:
+    """The cells of a column as a CSV file has them; `lone` if a row has no others, and must not be empty."""
     cells = list(values)
     kinds = set(map(type, cells))
+    if kinds == {int} and len(distinct := set(cells)) < len(cells) // 8:
+        texts = dict(zip(distinct, map(str, distinct), strict=True))
+        return list(map(texts.__getitem__, cells))
+    if _NUMBERS.issuperset(kinds):
+        return list(map(str, cells))
+    if kinds <= _NUMBERS | {type(None)} and not lone:
+        return ["" if cell is None else str(cell) for cell in cells]
     if kinds == {str}:
-        return map({text: _cell(text) for text in set(cells)}.__getitem__, cells)  # most texts repeat
-    return cells if _NUMBERS.issuperset(kinds) else map(_cell, cells)
+        quoted = {text: _quoted(text, lone) for text in set(cells)}  # most texts repeat
+        return list(map(quoted.__getitem__, cells))
+    return [_quoted(cell, lone) for cell in cells]
+
+
+def _quoted(value: Any, lone: bool) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerow([_cell(value)] if lone else [_cell(value), ""])
+    return file.getvalue().removesuffix("\n" if lone else ",\n")
 
 
 def _cell(value: Any) -> Any:

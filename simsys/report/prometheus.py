@@ -82,7 +82,9 @@ def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
 
 
 def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
-    admitted = sum(time_s >= 0.0 for time_s in log.admitted_s)
+    import numpy as np
+
+    admitted = int(np.count_nonzero(np.asarray(log.admitted_s) >= 0.0))
     running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
     held = ordered_sum(float(EngineNotes(each).used_blocks[-1]) for each in log.engine_logs.values() if each.notes[0])
     gauges = {
@@ -99,14 +101,16 @@ def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterato
 
 
 def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
-    prompts = zip(log.requests.prompt_tokens, log.first_token_s, strict=True)
-    first_tokens = sum(time_s >= 0.0 for time_s in log.first_token_s)
+    import numpy as np
+
+    begun = np.asarray(log.first_token_s) >= 0.0
+    first_tokens, prefilled = int(np.count_nonzero(begun)), int(np.asarray(log.requests.prompt_tokens)[begun].sum())
     decoded = round(log.tokens_per_sequence * log.decode_steps)
     counters = {
         "vllm:prefix_cache_queries": ("Prefix cache queries, in number of queried tokens.", log.prefix_queries),
         "vllm:prefix_cache_hits": ("Prefix cache hits, in number of cached tokens.", log.prefix_hits),
         "vllm:num_preemptions": ("Preemptions by the engine.", metrics["preemptions"]),
-        "vllm:prompt_tokens": ("Prefill tokens processed.", sum(tokens for tokens, time_s in prompts if time_s >= 0)),
+        "vllm:prompt_tokens": ("Prefill tokens processed.", prefilled),
         "vllm:generation_tokens": ("Generation tokens processed.", first_tokens + len(log.gaps.resumed) + decoded),
     }
     for name, (text, value) in counters.items():

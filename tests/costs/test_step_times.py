@@ -48,7 +48,7 @@ def test_the_boundary_is_the_first_that_is_not_before_a_time(
     ends_s = [anchor_s + times.elapsed(steps) for steps in range(last + 1)]
     for time_s in (anchor_s + share * times.elapsed(last), ends_s[first], ends_s[(first + last) // 2]):
         expected = next((steps for steps in range(first, last) if ends_s[steps] >= time_s), last)
-        assert times.boundary(anchor_s, time_s, first, last) == expected
+        assert times.boundary(anchor_s, time_s, first, last) == (expected, ends_s[expected])
 
 
 @given(kernels, st.integers(0, 50), st.integers(1, 100))

@@ -18,9 +18,9 @@ def test_only_what_has_been_sent_is_looked_at() -> None:
     one, other, apart = flows(network, (0, 1)), flows(network, (2, 1)), flows(network, (3, 4))
     for each in (one, apart):
         neighbours.introduce(each)
-    assert (one.near, other.near, apart.near) == ([], [], [])
+    assert (one.near, other.near, apart.near) == ({}, {}, {})
     neighbours.introduce(other)
-    assert (one.near, other.near, apart.near) == ([other], [one], [])
+    assert (one.near, other.near, apart.near) == ({other: 0}, {one: 0}, {})
     assert [neighbours.using(link) for link in one.links] == [[one], [one, other]]
     assert neighbours.using(other.links[0] if other.links[0] not in one.links else other.links[1]) == [other]
     assert neighbours.using(-1) == []

@@ -47,10 +47,19 @@ def test_columns_are_written_as_rows_of_cells_are() -> None:
         "text": [f"={place % 11}\r" for place in range(count)],
         "mixed": [place if place % 2 else f"-{place}x" for place in range(count)],
         "=flag": [place % 2 == 0 for place in range(count)],
+        "quoted": [("", "a,b", 'c"d', "e\nf", " g", "h")[place % 6] for place in range(count)],
     }
     by_column, by_row = io.StringIO(newline=""), io.StringIO(newline="")
     write_columns(by_column, table)
     write_csv(by_row, table, zip(*table.values(), strict=True))
+    assert by_column.getvalue() == by_row.getvalue()
+
+
+@pytest.mark.parametrize("cells", [["", "a", "b,c"], [None, 1, 2.5], ["", None, "x"], [None], []])
+def test_a_table_of_one_column_has_no_empty_rows(cells: list[object]) -> None:
+    by_column, by_row = io.StringIO(newline=""), io.StringIO(newline="")
+    write_columns(by_column, {"only": cells})
+    write_csv(by_row, ["only"], ([cell] for cell in cells))
     assert by_column.getvalue() == by_row.getvalue()
 
 

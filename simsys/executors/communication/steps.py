@@ -61,16 +61,17 @@ class Steps(QueuedCollectives):
 
     def transfer(self, op: Transfer) -> Event:
         """All messages over the links at once."""
-        arrived, network, started_s = Event(self.env), self.platform.network, self.env._now
-
-        def done(_: Event) -> None:
-            for hook in self.probes.operation:
-                hook(op, started_s, self.env._now)
-            arrived.succeed()
-
+        network, started_s = self.platform.network, self.env._now
         for src, dst in op.pairs:
             network.traffic.between(src, dst).nbytes += op.nbytes
-        network.schedule([(op.pairs, op.nbytes, 1, 0.0)]).start(done)
+        arrived = network.begin(network.prepare(op.pairs), op.nbytes)
+        if self.probes.operation:
+
+            def done(_: Event) -> None:
+                for hook in self.probes.operation:
+                    hook(op, started_s, self.env._now)
+
+            arrived.callbacks.append(done)
         return arrived
 
     def hand_on(self, op: Pipelined, stage: int, arrived: Callback) -> None:

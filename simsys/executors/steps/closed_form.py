@@ -215,13 +215,12 @@ class ClosedFormRuns:
 
     def _next_boundary(self) -> tuple[int, float]:
         """The first boundary that is not before now: its number since the anchor, and when it is."""
-        env, times, anchor_s = self._env, self._times, self._anchor_s
-        first = times.boundary(anchor_s, env._now, self._from + 1, self._to)
-        end_s = anchor_s + times.elapsed(first)
-        if end_s == env._now and first < self._to and env.priority >= self.priority:  # that one has ended already
-            first += 1
-            end_s = anchor_s + times.elapsed(first)
-        return first, end_s
+        env = self._env
+        now_s = env._now
+        found = first, end_s = self._times.boundary(self._anchor_s, now_s, self._from + 1, self._to)
+        if end_s == now_s and first < self._to and env.priority >= self.priority:  # that one has ended already
+            return first + 1, self._boundary_s(first + 1)
+        return found
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""

@@ -46,9 +46,11 @@ class DraftingRuns(ClosedFormRuns):
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
         """The passes of a step, one after another."""
         more = self._more
-        times = self._cost.times(batch, more, before_s + self._drafting.host_s(batch))
-        for each in self._drafting.drafts(batch):
-            times.follow(self._draft_cost.times(each, more, 0.0))
+        drafting = self._drafting
+        times = self._cost.times(batch, more, before_s + drafting.host_s(batch))
+        if drafting.draft is not None:
+            for each in drafting.drafts(batch):
+                times.follow(self._draft_cost.times(each, more, 0.0))
         return times
 
     def _passes(self, batch: Batch) -> Iterator[tuple[Forward, float]]:

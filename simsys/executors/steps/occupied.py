@@ -133,7 +133,7 @@ class OccupiedRuns(ClosedFormRuns):
         if first > last or now_s < self._since_s:
             return self._booked
         worked_s = self._worked_s + (now_s - self._since_s) * self._rate
-        steps = self._times.boundary(0.0, worked_s, first, last)
+        steps, _ = self._times.boundary(0.0, worked_s, first, last)
         # Correct rounding errors at the first boundary that is not before now.
         while steps > first and self._boundary_s(steps - 1) >= now_s:
             steps -= 1
