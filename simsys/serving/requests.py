@@ -113,8 +113,8 @@ class RequestTable:
                 earliest_s[index] = max(earliest_s[index], earliest_s[before] + self.think_s[index])
         if (longest_s := max(earliest_s)) > LONGEST_S:
             raise UsageError(
-                f"with its think times, a conversation lasts for {longest_s:.3g} s, at most {LONGEST_S:g} s "
-                f"(300 years) are simulated"
+                f"with think times, conversations last for {longest_s:.3g} s, at most {LONGEST_S:g} s (300 years) "
+                f"are simulated"
             )
 
     def _check_hash_ids(self) -> None:

@@ -1067,4 +1067,4 @@ def test_a_think_time_that_exceeds_the_clock_is_reported_at_its_line(file: Path)
     chat = replaced(SERVING, "num_requests: 9}", "num_requests: 9,\n  sessions: {turns: 3, think_time: 1e15 s}}")
     (problem,) = problems(file, chat)
     assert problem.startswith("5:36: workload.sessions.think_time: ")
-    assert "a conversation lasts for 2e+15 s, at most 1e+10 s" in problem
+    assert "conversations last for 2e+15 s, at most 1e+10 s" in problem

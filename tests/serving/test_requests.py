@@ -91,5 +91,5 @@ def test_conversations_whose_think_times_exceed_the_clock_are_refused() -> None:
     short = RequestTable(*turns, **links, think_s=[0.0, 0.6 * LONGEST_S, 0.0, 0.6 * LONGEST_S])
     assert max(short.think_s) == 0.6 * LONGEST_S, "each conversation is in time, although both together are not"
     chain = {"session": [0] * 4, "turn": [0, 1, 2, 3], "after": [-1, 0, 1, 2]}
-    with pytest.raises(UsageError, match=r"think times, a conversation lasts for 1\.2e\+10 s, at most 1e\+10 s"):
+    with pytest.raises(UsageError, match=r"think times, conversations last for 1\.2e\+10 s, at most 1e\+10 s"):
         RequestTable(*turns, **chain, think_s=[0.0, 0.6 * LONGEST_S, 0.6 * LONGEST_S, 0.0])
