@@ -175,7 +175,10 @@ def _with_place(error: UsageError, plan: ScenarioPlan) -> UsageError:
     """An error of a simulation with the place of the setting in the file, or the place of the scenario."""
     if plan.file is None:
         return error
-    source = read_sources(plan.file, plan.assignments, [plan.name])[0]
+    try:
+        source = read_sources(plan.file, plan.assignments, [plan.name])[0]
+    except SimsysError:  # the file has changed since
+        return error
     found = Findings(with_aliases(source))
     found.error(key_path(error.path) if isinstance(error, SettingError) else (), str(error))
     return ConfigError(found.errors)

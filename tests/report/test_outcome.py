@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simsys.cli import cli
+from simsys.errors import UsageError
+from simsys.report.outcome import plan_scenarios, run_scenario
 
 LATE = """\
 name: late
@@ -51,6 +53,15 @@ def test_a_run_that_cannot_be_measured_is_reported_at_its_scenario(tmp_path: Pat
     assert result.exit_code == 2
     assert result.stderr.startswith(f"{tmp_path / 'e.yaml'}:7:5: requests are under way for 9e+09 s")
     assert ("fine: " in result.stdout) == ("--scenario" not in options)
+
+
+def test_an_error_is_reported_even_if_the_file_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "e.yaml"
+    file.write_text(LATE)
+    (plan,) = plan_scenarios(file, (), ())
+    file.unlink()
+    with pytest.raises(UsageError, match=r"^job waits would start after"):
+        run_scenario(plan, None)
 
 
 def test_a_comparison_names_the_file_and_the_scenario_that_it_refuses(tmp_path: Path) -> None:
