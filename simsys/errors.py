@@ -5,6 +5,7 @@
     SimsysError                 exit code 4 unless a subclass says otherwise
     ├── UsageError              2  the caller asked for something that does not exist or fit
     │   ├── ConfigError         2  one or more problems in a file, each with its place
+    │   ├── SettingError        2  a setting that turns out wrong while the scenario is simulated
     │   ├── UnknownNameError    2  a name that no registry or folder knows ("did you mean")
     │   └── TraceError          2  a request trace that cannot be read, with the row
     ├── InfeasibleError         3  a valid scenario that does not fit
@@ -95,6 +96,19 @@ class ConfigError(UsageError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = _in_file_order(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class SettingError(UsageError):
+    """A setting whose error shows only while the scenario is simulated.
+
+    Args:
+        path: Dotted path of the setting in the scenario, such as ``jobs[1]``.
+        message: The problem and the allowed values.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        self.path = path
+        super().__init__(message)
 
 
 class UnknownNameError(UsageError):

@@ -19,6 +19,7 @@ LARGEST_RESULT = 256 * 2**20
 """Bytes of a file of measurements; a detailed result of a million requests fits."""
 _MOST_DIGITS = 308  # as many as a float has room for
 _JSON_COMMENTS = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_JSON_BRACKETS = re.compile(r'[{}\[\]]|"(?:[^"\\]|\\.)*"')
 _JSON_KEYS = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"(\s*:)?')
 
 
@@ -146,7 +147,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once, parse_int=integer)
     except RecursionError:
-        raise ContentError("nested too deeply") from None
+        raise ContentError("nested too deeply", *_place(text, _deepest(text))) from None
     except json.JSONDecodeError as error:
         raise ContentError(f"not valid JSON: {error.msg}", error.lineno, error.colno) from None
     except _TwiceError as error:
@@ -181,6 +182,19 @@ def _second_key(text: str) -> int:
                 return token.start()
             open_mappings[-1].add(key)
     return 0
+
+
+def _deepest(text: str) -> int:
+    """Where the mapping or list begins that the most others are around; the first one of these."""
+    depth = most = place = 0
+    for token in _JSON_BRACKETS.finditer(text):
+        if token[0] in "{[":
+            depth += 1
+            if depth > most:
+                most, place = depth, token.start()
+        elif token[0] in "}]":
+            depth -= 1
+    return place
 
 
 def _place(text: str, index: int) -> tuple[int, int]:

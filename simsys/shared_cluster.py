@@ -14,7 +14,7 @@ from simsys.build.job import Built, Job, job_on
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import JobConfig, SchedulingConfig, SimulationConfig
-from simsys.errors import DeadlockError, UsageError
+from simsys.errors import DeadlockError, SettingError
 from simsys.executors import Links
 from simsys.job_run import NONE_MET, JobRun, hardware_columns, warned
 from simsys.jobs.manager import JobManager, Stay
@@ -128,7 +128,7 @@ class SharedCluster:
     def _start(self, index: int, gpus: tuple[int, ...]) -> Event:
         if self.platform.env.now > LONGEST_S:
             begins = f"job {self._given[index].name} would start after {self.platform.env.now:.3g} s"
-            raise UsageError(f"{begins}; at most {LONGEST_S:g} s (300 years) are simulated")
+            raise SettingError(f"jobs[{index}]", f"{begins}; at most {LONGEST_S:g} s (300 years) are simulated")
         job = self._resolved.get((index, gpus))
         if job is None:
             job = self._resolved[index, gpus] = job_on(

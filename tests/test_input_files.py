@@ -59,6 +59,7 @@ def test_json_that_is_refused(text: str, message: str) -> None:
         ('{"a": {"b": 1},\n "b": {"a": 2, "c": {"a": 3}},\n  "a": 4}', (3, 3)),
         ('{"a": "{\\"a\\": 1}",\n"x": [{"a": 1}, {"a": 2,\n "a" : 3}]}', (3, 2)),
         ('{"a": [1,\n' + "9" * 400 + "]}", (2, 1)),
+        ('{"a": "[[[", "b":\n ' + "[" * 100_000 + "]" * 100_000 + ',\n"c": []}', (2, 100_001)),
     ],
 )
 def test_the_place_of_what_is_wrong_in_json(text: str, place: tuple[int, int]) -> None:

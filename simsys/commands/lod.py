@@ -80,7 +80,7 @@ def lod(
     elif data["scenarios"]:
         answer("\n".join([comparison_text(data), *(["", "files"] if files else []), *(f"  {path}" for path in files)]))
     for each in refused:
-        say(f"error: {each['error']}")
+        say(f"error: {file}: {each['name']}: {each['error']}")
     if data["interrupted"]:
         say("interrupted")
         return INTERRUPTED

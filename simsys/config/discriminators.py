@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from simsys.config.base import invalid
 from simsys.errors import did_you_mean
+from simsys.units import LARGEST
 
-PositiveFloat = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+PositiveFloat = Annotated[float, Field(strict=True, gt=0, le=LARGEST, allow_inf_nan=False)]
+"""A number above 0 whose sums and products are finite."""
 
 
 class Part(BaseModel):

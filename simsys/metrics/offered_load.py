@@ -114,7 +114,8 @@ def _is_steady(arrival_s: np.ndarray, finished_s: np.ndarray) -> bool:
     half = come_s.size // 2
     if come_s.size < half + 2 or come_s[half] == come_s[-1]:
         return False
-    under_way = np.arange(1, come_s.size + 1) - np.searchsorted(ends_s, come_s, side="right")
+    ended = np.searchsorted(ends_s, come_s, side="right")
+    under_way = np.maximum(np.arange(1, come_s.size + 1) - ended, 0)  # some may end at the time at which others come
     arrived = come_s.size - 1 - half
     chance = STEADY_DEVIATIONS * math.sqrt(2.0 * float(under_way[half])) / arrived
     growth = float(under_way[-1] - under_way[half]) / arrived

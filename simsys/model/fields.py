@@ -78,6 +78,8 @@ class Fields:
             self.fail(key, f"expected a number of at most {LARGEST:g}, got one of {len(str(abs(value)))} digits")
         if not math.isfinite(value) or value < minimum:
             self.fail(key, f"expected a finite number >= {minimum:g}, got {value}")
+        if value > LARGEST:
+            self.fail(key, f"expected a number of at most {LARGEST:g}, got {value}")
         return float(value)
 
     def integer(self, key: str, default: int | None = None, *, minimum: int = 0, maximum: int = MAX_INTEGER) -> int:

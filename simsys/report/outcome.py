@@ -7,15 +7,26 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from simsys.build.job import Built
+from simsys.build.rules.findings import Findings, with_aliases
 from simsys.check import check_file, sound
 from simsys.config.experiment import SimulationConfig
+from simsys.config.loader import read_sources
+from simsys.config.places import key_path
 from simsys.config.scenarios import read_scenarios
-from simsys.errors import InfeasibleConfigError, InfeasibleError, OutputError, SimsysError, UsageError
+from simsys.errors import (
+    ConfigError,
+    InfeasibleConfigError,
+    InfeasibleError,
+    OutputError,
+    SettingError,
+    SimsysError,
+    UsageError,
+)
 from simsys.metrics.result import RunResult
 from simsys.report.export import write_results
 from simsys.report.progress import ProgressLine
@@ -75,11 +86,15 @@ class ScenarioPlan:
         config: The scenario.
         built: The scenario as the check has built it; None if it does not fit.
         shortage: Why it does not fit.
+        file: The experiment file; None if the scenario was made in Python.
+        assignments: Settings from the command line.
     """
 
     config: SimulationConfig
     built: Built | None = None
     shortage: InfeasibleError | None = None
+    file: Path | None = None
+    assignments: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -112,6 +127,7 @@ def plan_scenarios(
         plans = [ScenarioPlan(built.config, built) for built in check_file(path, assignments, names, limit_s=limit_s)]
     except InfeasibleConfigError:
         plans = [_plan(config) for config in read_scenarios(path, assignments, names)]
+    plans = [replace(plan, file=path, assignments=assignments) for plan in plans]
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
         raise UsageError(f"{path}: several scenarios are called {', '.join(twice)}, so their files would be the same")
@@ -136,18 +152,36 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
         folder: Parent of the folder of its files; None writes nothing.
 
     Raises:
+        ConfigError: If a setting turns out wrong in the simulation.
         SimsysError: If it cannot be carried out.
     """
     try:
         result = _simulate(plan)
     except InfeasibleError as error:
         return ScenarioOutcome(plan.name, error=error)
+    except ConfigError:
+        raise
+    except UsageError as error:
+        raise _with_place(error, plan) from error
     if folder is None:
         return ScenarioOutcome(plan.name, result)
     try:
         return ScenarioOutcome(plan.name, result, files=write_results(plan.config, result, folder))
     except OutputError as error:
         return ScenarioOutcome(plan.name, result, error)
+
+
+def _with_place(error: UsageError, plan: ScenarioPlan) -> UsageError:
+    """An error of a simulation with the place of the setting in the file, or the place of the scenario."""
+    if plan.file is None:
+        return error
+    try:
+        source = read_sources(plan.file, plan.assignments, [plan.name])[0]
+    except SimsysError:  # the file has changed since
+        return error
+    found = Findings(with_aliases(source))
+    found.error(key_path(error.path) if isinstance(error, SettingError) else (), str(error))
+    return ConfigError(found.errors)
 
 
 def _simulate(plan: ScenarioPlan) -> RunResult:

@@ -97,10 +97,25 @@ class RequestTable:
                 raise UsageError(f"after must be -1 or an earlier request, not {before} for request {index}")
         if self.think_s and not (min(self.think_s) >= 0 and math.isfinite(ordered_sum(self.think_s))):
             raise UsageError("think_s must be finite and >= 0 for every request")
+        self._check_span()
         if self.tenant and min(self.tenant) < 0:
             raise UsageError(f"tenant must be 0 or more for every request, not {min(self.tenant)}")
         if self.tenant_names and max(self.tenant, default=0) >= len(self.tenant_names):
             raise UsageError(f"tenant {max(self.tenant)} has no name; there are {len(self.tenant_names)}")
+
+    def _check_span(self) -> None:
+        """Refuse conversations whose think times alone last longer than can be simulated."""
+        if not self.think_s or self.arrival_s[-1] + ordered_sum(self.think_s) <= LONGEST_S:
+            return
+        earliest_s = list(self.arrival_s)
+        for index, before in enumerate(self.after):
+            if before >= 0:
+                earliest_s[index] = max(earliest_s[index], earliest_s[before] + self.think_s[index])
+        if (longest_s := max(earliest_s)) > LONGEST_S:
+            raise UsageError(
+                f"with think times, conversations last for {longest_s:.3g} s, at most {LONGEST_S:g} s (300 years) "
+                f"are simulated"
+            )
 
     def _check_hash_ids(self) -> None:
         if self.hash_ids and self.hash_block_tokens < 1:

@@ -1061,3 +1061,10 @@ def test_prompts_that_share_too_many_blocks_are_refused_at_their_line(
     scenario = "hardware: {gpu: H100-SXM}\nmodel: {name: GPT2-Medium}\nserving: {}\n"
     (found,) = problems(file, f"{scenario}{workload}\n  prefixes: {{tokens: 320}}}}\n")
     assert found.startswith("5:13: workload.prefixes: prompts that may be shared have 20 blocks in all, at most 10")
+
+
+def test_a_think_time_that_exceeds_the_clock_is_reported_at_its_line(file: Path) -> None:
+    chat = replaced(SERVING, "num_requests: 9}", "num_requests: 9,\n  sessions: {turns: 3, think_time: 1e15 s}}")
+    (problem,) = problems(file, chat)
+    assert problem.startswith("5:36: workload.sessions.think_time: ")
+    assert "conversations last for 2e+15 s, at most 1e+10 s" in problem

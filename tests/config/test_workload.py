@@ -157,6 +157,7 @@ def test_impossible_fixed_lengths_are_refused(tokens: object) -> None:
         ({"kind": "empirical", "values": []}, "empirical.values"),
         ({"kind": "empirical", "values": [0]}, "empirical.values.0"),
         ({"kind": "empirical", "values": [1], "weights": [0]}, "empirical.weights.0"),
+        ({"kind": "empirical", "values": [1, 2], "weights": [1, 1e308]}, "empirical.weights.1"),
     ],
 )
 def test_a_bad_field_is_named(length: dict[str, Any], place: str) -> None:
@@ -276,6 +277,8 @@ OF_TRACE = {"prompt_tokens": {"kind": "trace"}, "output_tokens": {"kind": "trace
         ({"prefixes": {"tokens": 5, "groups": 2, "weights": [1]}}, "one weight for each group is needed, 2, not 1"),
         ({"priorities": {}}, "priorities: "),
         ({"tenants": {"a": 0}}, "tenants.a: "),
+        ({"tenants": {"a": 1, "b": 1e308}}, "tenants.b: "),
+        ({"priorities": {"1": 1e308}}, "priorities.1: "),
         ({"priorities": {"high": 1}}, "priorities.high"),
         ({"hash_block_size": 0}, "hash_block_size: "),
         (

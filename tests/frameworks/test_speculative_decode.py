@@ -145,3 +145,29 @@ def test_it_does_not_matter_where_runs_are_cut(
         assert [each for _ in range(steps) for each in stepped.finish()] == ended
         assert stepped.beside(Batch()) == run.beside(Batch())
         assert stepped.kv.free_blocks == run.kv.free_blocks
+
+
+def test_the_reserve_of_a_step_suffices_for_blocks_of_a_single_token_and_is_no_larger() -> None:
+    """With all drafts accepted, each sequence has the tokens of all queries, and the block that it may need more."""
+    table = RequestTable([0.0] * 5, [8] * 5, [31] * 5)
+    sequences, kv = Sequences(table), PagedKVCache(1000, 1)
+    decode = SpeculativeDecode(sequences, kv, Speculation(2, 1.0))
+    for request in range(5):
+        assert kv.grow(request, 8)
+        sequences.computed_tokens[request], sequences.generated_tokens[request] = 8, 1
+        decode.add(request)
+    assert decode.missing_blocks() == decode.size * decode.blocks_per_step == 5 * 4
+
+
+def test_the_tokens_of_a_preempted_sequence_do_not_depend_on_when_it_joined() -> None:
+    late, first = (phase([(10, 200)] * 2, Speculation(3, 0.6)) for _ in range(2))
+    late.remove(1)
+    for _ in range(7):
+        late.finish()
+    late.kv.grow(1, 10)
+    late.add(1)
+    for decode in (late, first):
+        for _ in range(4):
+            decode.finish()
+        decode.remove(1)
+    assert late.sequences.generated_tokens[1] == first.sequences.generated_tokens[1] > 1 + 4

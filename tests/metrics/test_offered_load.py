@@ -113,6 +113,16 @@ def test_a_burst_at_the_end_of_bursts_is_no_growth() -> None:
     assert load(log)["steady"] == 1
 
 
+def test_requests_may_end_when_the_next_ones_arrive() -> None:
+    """At late times a float has no room for short requests, so those that arrive together have ended already."""
+    arrival_s = [1e15 * (each // 4) for each in range(40)]
+    log = ServingLog(RequestTable([0.0] * 40, [10] * 40, [2] * 40))
+    log.arrival_s[:] = arrival_s
+    for request, time_s in enumerate(arrival_s):
+        log.admitted_s[request] = log.first_token_s[request] = log.finished_s[request] = time_s
+    assert load(log)["steady"] == 1
+
+
 def test_requests_that_fill_the_batch_without_a_queue_are_no_steady_state() -> None:
     """Each is scheduled at once, and takes the longer, the more there are."""
     log = ServingLog(RequestTable((np.arange(400) / 10).tolist(), [10] * 400, [2] * 400))

@@ -200,6 +200,38 @@ def test_blocks_and_their_order_are_those_of_the_naive_cache(
     assert not cache.held
 
 
+def test_blocks_that_decoding_gives_back_are_used_before_cached_ones() -> None:
+    requests = RequestTable([0.0] * 3, [8, 24, 9], [1, 1, 1], hash_ids=[(1, 2), (3,), (1, 2)], hash_block_tokens=4)
+    sequences = Sequences(requests)
+    cache = PrefixCache(8, 4, sequences, *block_chains(requests, 4))
+    assert cache.start(0, 8)
+    sequences.computed_tokens[0] = 8
+    cache.release(0, 8)
+    assert cache.cached_tokens(2) == 8
+    cache.take_for_decode(3)
+    cache.give_back(3)
+    assert cache.start(1, 24), "six blocks hold nothing"
+    assert (cache.free_blocks, cache.cached_tokens(2)) == (2, 8)
+
+
+def test_what_a_preempted_request_adds_after_its_return_is_not_cached() -> None:
+    """It has no ids by which another request could find it, and would take the place of prefixes."""
+    requests = RequestTable([0.0] * 2, [8] * 2, [17] * 2)
+    sequences = Sequences(requests)
+    cache = PrefixCache(20, 4, sequences, *block_chains(requests, 4))
+    cached = []
+    for request, tokens in ((1, 12), (0, 12), (1, 24)):
+        assert cache.start(request, 12, cached=cache.cached_tokens(request))
+        cache.take_for_decode((tokens - 12) // 4)
+        sequences.computed_tokens[request], sequences.generated_tokens[request] = tokens, tokens - 7
+        if tokens < 24:  # it is preempted
+            cache.expect_back(request)
+        cache.release(request, tokens)
+        cached.append(cache.cached_blocks)
+    assert cached == [3, 6, 6]
+    assert cache.free_blocks == 20
+
+
 def test_what_preempted_requests_find_of_themselves_is_no_hit() -> None:
     config = SimulationConfig(
         hardware={"gpu": "H100-SXM"},

@@ -82,3 +82,14 @@ def test_optional_columns_are_empty_unless_given() -> None:
 def test_optional_columns_that_make_no_sense_are_refused(columns: dict[str, Any], expected: str) -> None:
     with pytest.raises(UsageError, match=re.escape(expected)):
         RequestTable([0.0, 1.0], [32, 32], [1, 1], **columns)
+
+
+def test_conversations_whose_think_times_exceed_the_clock_are_refused() -> None:
+    """At 1e15 s a float has no room for a step, and requests would take no time."""
+    turns = [[0.0] * 4, [10] * 4, [2] * 4]
+    links = {"session": [0, 0, 1, 1], "turn": [0, 1, 0, 1], "after": [-1, 0, -1, 2]}
+    short = RequestTable(*turns, **links, think_s=[0.0, 0.6 * LONGEST_S, 0.0, 0.6 * LONGEST_S])
+    assert max(short.think_s) == 0.6 * LONGEST_S, "each conversation is in time, although both together are not"
+    chain = {"session": [0] * 4, "turn": [0, 1, 2, 3], "after": [-1, 0, 1, 2]}
+    with pytest.raises(UsageError, match=r"think times, conversations last for 1\.2e\+10 s, at most 1e\+10 s"):
+        RequestTable(*turns, **chain, think_s=[0.0, 0.6 * LONGEST_S, 0.6 * LONGEST_S, 0.0])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -147,3 +148,27 @@ def test_free_blocks_are_those_of_this_moment_within_a_run() -> None:
 def test_every_replica_works(router: type[Router]) -> None:
     served = serve(toy_requests(60, seed=2), AMPLE, router=router, replicas=3)
     assert {op.rank for op, _, _ in served.passes} == {0, 1, 2}
+
+
+def test_replicas_whose_ends_are_not_known_are_told_once_of_a_request_in_the_central_queue() -> None:
+    """They ask their schedulers themselves at the ends of their steps."""
+    told: list[tuple[int, int]] = []
+    waiting = deque[int]()
+
+    def replica(rank: int) -> Any:
+        scheduler = SimpleNamespace(waiting=waiting, wants=lambda request, tokens: True)
+        stepper = SimpleNamespace(next_s=lambda: None)
+        return SimpleNamespace(
+            rank=rank,
+            scheduler=scheduler,
+            stepper=stepper,
+            left=5,
+            tokens=1,
+            copying=False,
+            now_s=1.0,
+            notice=lambda request: told.append((rank, request)),
+        )
+
+    router = CentralQueue([replica(rank) for rank in range(3)], 0)
+    router.queue.append(7)
+    assert sorted(told) == [(0, 7), (1, 7), (2, 7)]

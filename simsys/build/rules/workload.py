@@ -70,6 +70,8 @@ def _build(config: SimulationConfig, workload: WorkloadConfig, found: Findings) 
 def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError) -> KeyPath:
     """The setting that an error of the requests is about."""
     message = str(error)
+    if "think times" in message:
+        return ("workload", "trace" if workload.sessions is None else "sessions", "think_time")
     if "that may be shared" in message:
         return ("workload", "prefixes" if workload.prefixes is not None else "sessions")
     if not isinstance(error, TraceError):
