@@ -59,6 +59,11 @@ class FairNetwork(FluidNetwork):
         for claim in self._claims.values():
             if claim.run is not None:
                 claim.give_way()
+        return self.links_at_rest
+
+    @property
+    def links_at_rest(self) -> Sequence[FairLink]:
+        """As `Network.links_at_rest`."""
         for schedule in self._quiet:
             schedule.settle()
         return super().links
