@@ -21,7 +21,7 @@ from simsys.platform.topology import Topology
 from simsys.platform.uncontended import UncontendedSchedule
 
 MANY = 4
-"""So many equal steps are joined, however long they are."""
+"""From this number on, equal steps are joined, however long they are."""
 SHORT_S = 5e-4
 """Two equal steps are joined if each is shorter than this, alone on its links."""
 
@@ -111,8 +111,8 @@ class FairNetwork(FluidNetwork):
     def _nearly_one(self, step: Step[FlowSet]) -> bool:
         """Whether equal steps and their sum take nearly the same time on links that others use, too.
 
-        The sum has its pauses at its end, so it meets others up to a step too early or too late. That matters if the
-        steps are a large part of it, unless they are short: then, as with tensor parallelism, there are many of them.
+        The sum has its pauses at its end, so its bytes are sent up to a step too early. That matters if a step is a
+        large part of the sum, unless steps are short: then, as with tensor parallelism, there are many such sums.
         """
         return step.repeat >= MANY or (step.repeat == 2 and self.step_seconds(step.transfers, step.nbytes) < SHORT_S)
 

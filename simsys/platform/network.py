@@ -101,7 +101,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
 
     @property
     def links_at_rest(self) -> Sequence[LinkT]:
-        """All links, without the traffic of collectives in progress, which go on undisturbed."""
+        """All links, without the traffic of collectives in progress, which continue undisturbed."""
         return self.links
 
     def link(self, number: int) -> LinkT:
