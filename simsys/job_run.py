@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,8 @@ class JobRun:
         probes: Further observers.
         links: Treatment of transfers at medium.
         carried: Groups with transfers on links, at `Links.STEPS` (`SelectedSteps.carried`).
-        alone: False if other jobs use the same links, so equal iterations may have different times.
+        alone_until_s: Until when it has its links for itself (`Executor.alone_until_s`); None if no other job uses
+            them.
         alike: True if the first iteration of each kind equals later ones; None if unknown.
         made_of: The components of the executor; by default those of the scenario's level of detail.
     """
@@ -51,11 +52,11 @@ class JobRun:
         *,
         links: Links = Links.IDLE,
         carried: Collection[tuple[int, ...]] | None = None,
-        alone: bool = True,
+        alone_until_s: Callable[[], float] | None = None,
         alike: bool | None = None,
         made_of: Combination | None = None,
     ) -> None:
-        self.job, self._shares = job, not alone or links is Links.LOADS
+        self.job, self._shares = job, alone_until_s is not None or links is Links.LOADS
         settings, probes = job.config.simulation, list(probes)
         self._collector = job.collector()
         self._timelines = [MemoryTimeline()] if settings.collect_events else []
@@ -65,10 +66,13 @@ class JobRun:
         if isinstance(self.executor.communication, SelectedSteps):
             self.executor.communication.carried = carried
         self.executor.firsts_alike = alike
+        if alone_until_s is not None:
+            self.executor.alone_until_s = alone_until_s
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
         self._busy_s = self.executor.busy_seconds(self.executor.ranks())
-        self.ended: Event = job.start(self.executor, observed=watched or not alone)
+        watched = watched or (alone_until_s is not None and links is Links.LOADS)  # loads of links are not repeated
+        self.ended: Event = job.start(self.executor, observed=watched)
         """Fires when it is done."""
 
     def whole_result(self) -> RunResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -131,16 +132,16 @@ class SharedCluster:
             raise SettingError(f"jobs[{index}]", f"{begins}; at most {LONGEST_S:g} s (300 years) are simulated")
         job = self._resolved.get((index, gpus))
         if job is None:
-            job = self._resolved[index, gpus] = job_on(
-                self._alone[index], self.config.job(self._given[index]), self._cluster, gpus
-            )
+            alone, config = self._alone[index], self.config.job(self._given[index])
+            job = self._resolved[index, gpus] = job_on(alone, config, self._cluster, gpus)
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
         links, sharing = self._links_of(index)
         if isinstance(job, TrainingJob) and sharing.told_apart:
             job = replace(job, told_apart=sharing.told_apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
-        run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone=sharing.alone)
+        until_s = None if sharing.alone else partial(self._manager.alone_until_s, index, self._sharing)
+        run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone_until_s=until_s)
         self._runs[index] = run
 
         def ended(event: Event) -> None:
@@ -274,9 +275,8 @@ class SharedCluster:
         about: dict[str, list[str]] = {}
         for index, result in sorted(self._results.items()):
             for text in result.warnings:
-                if text in common:
-                    continue
-                about.setdefault(text, []).append(self._given[index].name)
+                if text not in common:
+                    about.setdefault(text, []).append(self._given[index].name)
         if self._left_out:
             common.append(
                 "occupy_links: false leaves out that jobs slow each other on links that they share; times may be "

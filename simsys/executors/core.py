@@ -35,7 +35,8 @@ class Core(Clocks):
         probes: Observers.
         one_per_role: Whether the first rank of a role runs a process for all of it, instead of each rank for itself.
         queues: Whether all computations and transfers queue for GPUs and links, so that processes may request these.
-        joins_steps: Whether equal steps of a collective that follow one another are carried out as one.
+        joins_steps: Whether equal steps of a collective that follow one another are carried out as one; never beside
+            processes of the user, where each level of detail carries out the same transfers.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Core(Clocks):
         self.mail = Mail(self.env, self._representative)
         self.streams: dict[tuple[int, Group], Stream] = {}
         """Collectives that a rank has issued and that wait for events, by rank and group."""
-        self._joins_steps = joins_steps
+        self._joins_steps = joins_steps and self.own is None
         self._communicators: dict[Group, Communicator] = {}
         self._pass_costs: dict[tuple[ForwardPass, int, int, int], PassCost] = {}
         self._surroundings: dict[Group, int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from simpy.events import Event, Process
@@ -100,6 +101,8 @@ class Executor(Core):
         """Whether equal training iterations may be repeated instead of simulated."""
         self.firsts_alike: bool | None = None
         """Whether the first training iteration of each kind is like later ones: from another run, or noted by this."""
+        self.alone_until_s: Callable[[], float] = lambda: inf
+        """Until when no transfers of other jobs are on its links, as known now; now or earlier if some are."""
         self._shares: dict[Collective, float] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from simpy.events import Event
@@ -60,12 +62,30 @@ class JobManager:
         self._running: dict[int, Running] = {}
         self.stays: dict[int, Stay] = {}
         """When and where each job ran, once it has ended."""
+        self._arrivals_s = deque(sorted(job.arrival_s for job in jobs))  # that are still to come
         for job in sorted(jobs, key=lambda job: job.arrival_s):
             env.at(job.arrival_s, lambda _, job=job: self._arrive(job))  # type: ignore[misc]
 
     def _arrive(self, job: Waiting) -> None:
+        self._arrivals_s.popleft()
         self._waiting.append(job)
         self._start_what_can()
+
+    def alone_until_s(self, index: int, on_links: Collection[int] | None) -> float:
+        """Until when a running job surely has all links for itself.
+
+        Args:
+            index: The job.
+            on_links: Jobs whose transfers use links; None for all.
+
+        Returns:
+            The next arrival of a job; now, if another job uses links, or if one waits that may start before this one
+            ends.
+        """
+        others = self._running.keys() - {index}
+        if any(on_links is None or other in on_links for other in others) or (others and self._waiting):
+            return self._env.now
+        return self._arrivals_s[0] if self._arrivals_s else inf
 
     def _start_what_can(self) -> None:
         while True:

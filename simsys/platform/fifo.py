@@ -61,6 +61,11 @@ class FifoNetwork(Network[CalendarLink, Routes]):
         for claim in self._claims.values():
             if claim.run is not None:
                 claim.give_way()
+        return self.links_at_rest
+
+    @property
+    def links_at_rest(self) -> Sequence[CalendarLink]:
+        """As `Network.links_at_rest`."""
         for schedule in self._quiet:
             schedule.settle()
         return self._links

@@ -99,6 +99,11 @@ class Network(ABC, Generic[LinkT, Prepared]):
         """All links, in the order of the topology, with their traffic up to now."""
         return self._links
 
+    @property
+    def links_at_rest(self) -> Sequence[LinkT]:
+        """All links, without the traffic of collectives in progress, which continue undisturbed."""
+        return self.links
+
     def link(self, number: int) -> LinkT:
         """A link by its number, without the bytes of collectives in progress."""
         return self._links[number]

@@ -30,6 +30,7 @@ class NetworkPart:
         self.in_turn, self.sharing = whole.in_turn, whole.sharing
         self.traffic = Traffic()
         """Bytes from GPU to GPU of this part."""
+        self._links: set[int] = set()
 
     @property
     def changes_s(self) -> Sequence[float]:
@@ -55,7 +56,7 @@ class NetworkPart:
 
     def prepare(self, pairs: Pairs) -> Any:
         """As `Network.prepare`."""
-        return self._whole.prepare(self._placed(pairs))
+        return self._whole.prepare(self._used(pairs))
 
     def step_seconds(self, transfers: Any, nbytes: float, time_s: float = 0.0) -> float:
         """As `Network.step_seconds`."""
@@ -112,21 +113,34 @@ class NetworkPart:
 
     def carry(self, pairs: Pairs, nbytes: float) -> Event:
         """As `Network.carry`."""
-        return self._whole.carry(self._placed(pairs), nbytes)
+        return self._whole.carry(self._used(pairs), nbytes)
 
     def schedule(self, steps: Iterable[LockStep], *, joined: bool = False) -> LinkSchedule[Any]:
         """As `Network.schedule`."""
-        return self._whole.schedule(self._placed_steps(steps), joined=joined)
+        placed = [(self._used(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
+        return self._whole.schedule(placed, joined=joined)
 
     def _placed_steps(self, steps: Iterable[LockStep]) -> list[LockStep]:
         return [(self._placed(pairs), nbytes, repeat, pause_s) for pairs, nbytes, repeat, pause_s in steps]
 
     def counters(self) -> list[float]:
-        """None: the links belong to all jobs."""
-        return []
+        """As `Network.counters` between collectives of the job; zero for links that it does not use."""
+        figures = [0.0] * (3 * len(self._whole.links_at_rest))
+        for number in self._links:
+            link = self._whole.link(number)
+            figures[3 * number : 3 * number + 3] = link.nbytes, link.busy_s, link.queued_s
+        return figures
 
     def repeat(self, counters: Sequence[float], times: int) -> None:
-        """Do nothing: the platform counts."""
+        """As `Network.repeat`."""
+        self._whole.repeat(counters, times)
+
+    def _used(self, pairs: Iterable[tuple[int, int]]) -> Pairs:
+        """Transfers by GPUs of the cluster; their links belong to the job from now on."""
+        placed = self._placed(pairs)
+        for src, dst in placed:
+            self._links.update(link for hop in self._whole.way(src, dst) for link, _ in hop)
+        return placed
 
     def _placed(self, pairs: Iterable[tuple[int, int]]) -> Pairs:
         return [(self._gpus[src], self._gpus[dst]) for src, dst in pairs]

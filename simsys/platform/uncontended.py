@@ -104,7 +104,10 @@ class UncontendedSchedule(LinkSchedule[Prepared]):
 
     def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """Claim the links again if they seem uncontended; else start the next step."""
-        if self._step_s and run.index < len(self.steps):
+        if run.index == len(self.steps):
+            run.done(ended)
+            return
+        if self._step_s:
             epoch = self._claim.epoch(self.env._now)
             step_s = self._step_seconds(epoch)
             if self._claim.calm(self._undisturbed(run, step_s)) and self._claim.take():

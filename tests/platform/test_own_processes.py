@@ -100,7 +100,7 @@ def test_both_levels_agree_beside_processes_of_the_user() -> None:
     assert end_s(training("medium"), busy) == pytest.approx(end_s(training("high"), busy), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", [4, 14, 29, 48])
+@pytest.mark.parametrize("seed", [4, 9, 14, 29, 48])  # 9: collectives of three steps and messages meet on links
 def test_at_medium_too_every_rank_is_a_process_on_shared_hardware(seed: int) -> None:
     def run(lod: str) -> RunResult:
         given = training_scenario(seed)

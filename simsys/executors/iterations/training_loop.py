@@ -70,37 +70,43 @@ class KnownIterations:
     """The kinds of iterations that are known well enough to be repeated instead of simulated.
 
     Args:
-        executor: Knows whether it may repeat iterations, and when its hardware changes.
+        executor: Knows whether it may repeat iterations, when its hardware changes, and when other jobs use its links.
         repeatable: Whether equal iterations of a kind may follow.
     """
 
     def __init__(self, executor: Executor, *, repeatable: bool) -> None:
         self._executor = executor
-        self._repeatable = repeatable and executor.may_repeat and not executor.compute_speed.iterations_vary
+        self.repeatable = repeatable and executor.may_repeat and not executor.compute_speed.iterations_vary
+        """Whether any iteration may be repeated."""
         self._latest: dict[Kind, Iteration] = {}
         self._known: dict[Kind, Iteration] = {}
         self._change_s = executor.platform.next_change_s(0.0)
         self._alike = executor.firsts_alike is True and math.isinf(self._change_s)
 
     def repeat(self, kind: Kind, now_s: float, most: int) -> tuple[Iteration | None, int]:
-        """An iteration of a kind, and how many of `most` like it end before the hardware changes."""
+        """An iteration of a kind, and how many of `most` like it end before hardware or other jobs change its time."""
         if now_s >= self._change_s:
             self._latest.clear()
             self._known.clear()
             self._change_s = self._executor.platform.next_change_s(now_s)
         like = self._known.get(kind)
-        if like is None or math.isinf(self._change_s):
+        if like is None:
+            return None, most
+        until_s = min(self._change_s, self._executor.alone_until_s())
+        if math.isinf(until_s):
             return like, most
-        return like, min(most, int((self._change_s - now_s) / like.seconds))
+        return like, max(0, min(most, int((until_s - now_s) / like.seconds)))
 
-    def add(self, kind: Kind, now: Iteration, end_s: float) -> None:
-        """An iteration has been simulated, and ended at a time."""
+    def add(self, kind: Kind, now: Iteration, end_s: float, alone_until_s: float) -> None:
+        """An iteration has been simulated, and ended at a time; with other jobs on its links, it is like no other."""
+        if end_s > alone_until_s:
+            return
         executor, before = self._executor, self._latest.get(kind)
         self._latest[kind] = now
         same = before is not None and now.same_as(before, end_s)
         if before is not None and executor.firsts_alike is not False:
             executor.firsts_alike = same
-        if self._repeatable and (same or self._alike):
+        if self.repeatable and (same or self._alike):
             self._known[kind] = now
 
 
@@ -158,15 +164,19 @@ class TrainingLoop:
                     left -= repeated
                     continue
                 yield from self._catch_up()
-                known.add(kind, (yield from self._simulate(kind)), self._end_s)
+                alone_until_s = self._executor.alone_until_s()
+                known.add(
+                    kind, (yield from self._simulate(kind, repeatable=known.repeatable)), self._end_s, alone_until_s
+                )
                 left -= 1
         if self._end_s > self._env.now:
             yield self._env.at(self._end_s)
 
-    def _simulate(self, kind: Kind) -> Generator[Any, Any, Iteration]:
+    def _simulate(self, kind: Kind, *, repeatable: bool) -> Generator[Any, Any, Iteration]:
         self._enter(self._phases[kind.phase])
         executor, ranks, start_s = self._executor, self._ranks, self._end_s
-        busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes()
+        counts = repeatable and executor.alone_until_s() > start_s
+        busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes() if counts else []
         executor.compute_speed.begin_iteration()
         self._mark("iteration_start")
         data_s = self._waiting_seconds()
@@ -185,7 +195,8 @@ class TrainingLoop:
             yield executor.pause(ranks, self._end_s)
         self._mark("iteration_end")
         busy_s = [after - before for before, after in zip(busy_s, executor.busy_seconds(ranks), strict=True)]
-        sent = tuple(after - before for before, after in zip_longest(sent_bytes, executor.sent_bytes(), fillvalue=0.0))
+        sent_after = executor.sent_bytes() if counts else []
+        sent = tuple(after - before for before, after in zip_longest(sent_bytes, sent_after, fillvalue=0.0))
         work_s, checkpoint_s = worked_s - start_s - data_s, self._end_s - worked_s
         self._last = Iteration(self._done, data_s, work_s, checkpoint_s, tuple(busy_s), sent)
         self._done += 1
