@@ -7,7 +7,6 @@ allocate blocks step by step. Sums over steps of one remainder are closed forms.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -58,9 +57,13 @@ class Growth:
     def __init__(self, log: EngineLog) -> None:
         import numpy as np
 
-        assert log.growth is not None
-        self._noted, self._size = log.growth, log.cache.block_size
-        self._next = 0  # of what is noted, in order of steps
+        self._size = log.cache.block_size
+        remainder, joined, left = np.array(log.growth, dtype=np.int64).reshape(-1, 3).T
+        step = np.concatenate((joined, left))
+        order = np.argsort(step, kind="stable")
+        self._step, self._remainder = step[order], np.concatenate((remainder, remainder))[order]
+        self._change = np.where(order < joined.size, 1, -1).astype(np.int32)
+        self._next = 0  # of these
         self._due = np.zeros(self._size, dtype=np.int32)
 
     def due(self, steps: np.ndarray) -> np.ndarray:
@@ -71,13 +74,12 @@ class Growth:
         """
         import numpy as np
 
-        end = bisect_right(self._noted, steps[-1], self._next, key=lambda note: max(note, ~note) // self._size)
-        noted = np.array(self._noted[self._next : end])
-        self._next = end
-        step, remainder = np.divmod(np.maximum(noted, ~noted), self._size)
+        end = int(np.searchsorted(self._step, steps[-1], side="right"))
+        part = slice(self._next, end)
+        self._next = max(end, self._next)
         due = np.zeros((self._size, steps.size), dtype=np.int32)
-        place = remainder * steps.size + np.searchsorted(steps, step)
-        np.add.at(due.reshape(-1), place, np.where(noted >= 0, 1, -1).astype(np.int32))
+        place = self._remainder[part] * steps.size + np.searchsorted(steps, self._step[part])
+        np.add.at(due.reshape(-1), place, self._change[part])
         due[:, 0] += self._due
         np.cumsum(due, axis=1, out=due)
         self._due = due[:, -1].copy()

@@ -18,17 +18,17 @@ class EngineLog:
         cache: The KV cache of the engine.
     """
 
-    __slots__ = ("_columns", "_waiting", "cache", "chunks", "fresh", "growth", "pauses", "waits")
+    __slots__ = ("_columns", "_growth", "_waiting", "cache", "chunks", "fresh", "fresh_growth", "pauses", "waits")
 
     def __init__(self, cache: PagedKVCache) -> None:
         self.cache = cache
         self.fresh: list[float] | None = None
         """Where the engine notes three numbers whenever a run of steps begins, or nothing is left to do: the time (s),
         `free_blocks` and `taken_blocks`."""
-        self.growth: array[int] | None = None
-        """Where decoding notes which sequences take blocks in which steps: ``step * block_size + remainder`` for one
-        that takes a block in every later step of this remainder modulo the block size, and ``~`` of it for one that
-        stops."""
+        self.fresh_growth: list[int] | None = None
+        """Where decoding notes three numbers for a sequence that stops to decode: it has taken a block in every step of
+        this remainder modulo the block size, from this step up to that one."""
+        self._growth = array("q")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
         ended (s); its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
@@ -42,13 +42,19 @@ class EngineLog:
 
     def keep(self) -> None:
         """Let the engine keep notes."""
-        self.fresh, self.growth = [], array("q")
+        self.fresh, self.fresh_growth = [], []
 
     @property
     def notes(self) -> tuple[array[Any], ...]:
         """All notes so far, one array for each of the three numbers."""
         self.store()
         return self._columns
+
+    @property
+    def growth(self) -> array[int]:
+        """All notes of `fresh_growth` so far."""
+        self.store()
+        return self._growth
 
     def store(self, more: np.ndarray | None = None) -> None:
         """Move fresh notes into arrays, which need a fifth of the memory of a list.
@@ -61,6 +67,9 @@ class EngineLog:
             for place, column in enumerate(self._columns):
                 column.fromlist(fresh[place::3])
             fresh.clear()
+        if self.fresh_growth:
+            self._growth.fromlist(self.fresh_growth)
+            self.fresh_growth.clear()
         if more is not None:
             for place, column in enumerate(self._columns):
                 column.frombytes(more[:, place].astype(column.typecode).tobytes())

@@ -103,20 +103,17 @@ class Source:
 
     def happen(self) -> None:
         """Deliver the next request, and all others that arrive at this moment."""
-        now_s = self._env._now
-        while True:
-            place = self._next
-            if place == self._many or self._free <= 0:
-                self.due_s = inf
-                return
-            request = self._order[place]
-            time_s = self._arrival_s[request]
+        now_s, order, arrival_s, place, time_s = self._env._now, self._order, self._arrival_s, self._next, -inf
+        while place < self._many and self._free > 0:
+            request = order[place]
+            time_s = arrival_s[request]
             if time_s > now_s:
                 self.due_s, self.priority = time_s, URGENT
                 return
-            self._next = place + 1
+            self._next = place = place + 1
             self._free -= 1
             self._arrive(request)
+        self.due_s = inf
 
     def _arrive(self, request: int) -> None:
         if self._hears_of:
