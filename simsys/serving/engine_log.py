@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+from struct import error, pack
 from typing import TYPE_CHECKING, Any
 
 from simsys.serving.kv_cache import PagedKVCache
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+def move(numbers: Sequence[float], columns: Sequence[array[Any]]) -> None:
+    """Append rows of numbers to columns, which need a fifth of the memory of a list.
+
+    Args:
+        numbers: The rows, one after another.
+        columns: As many as a row has numbers.
+    """
+    count = len(numbers) // len(columns)
+    for place, column in enumerate(columns):
+        part = numbers[place :: len(columns)]
+        try:
+            column.frombytes(pack(f"{count}{column.typecode}", *part))  # faster than number by number
+        except error:  # whole numbers may come as floats
+            column.extend(map(int, part))
 
 
 class EngineLog:
@@ -62,13 +80,11 @@ class EngineLog:
         Args:
             more: Further notes, one in each row.
         """
-        fresh = self.fresh
-        if fresh:
-            for place, column in enumerate(self._columns):
-                column.fromlist(fresh[place::3])
-            fresh.clear()
+        if self.fresh:
+            move(self.fresh, self._columns)
+            self.fresh.clear()
         if self.fresh_growth:
-            self._growth.fromlist(self.fresh_growth)
+            move(self.fresh_growth, (self._growth,))
             self.fresh_growth.clear()
         if more is not None:
             for place, column in enumerate(self._columns):
