@@ -62,19 +62,18 @@ class Engine(EngineState):
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
-        sequences = self.sequences
-        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
-        if total > self._surely_served and not self.accepts(request):
+        if not self._serves_all and not self.accepts(request):
             return
         if self._intake is not None and not self._intake.passes(request):
             return
         self.scheduler.waiting.append(request)
-        if self.busy and not self.copying and not (self.left > 1 and self.scheduler.wants(request, self.tokens)):
-            return
-        self.ask_again()
+        self.notice(request)
 
     def accepts(self, request: int) -> bool:
         """Whether a request can be served; if it cannot, that is its end."""
+        sequences = self.sequences
+        if sequences.prompt_tokens[request] + sequences.output_tokens[request] <= self._limits.surely_served:
+            return True
         reason = self._limits.refusal(request)
         if reason:
             for hook in self._probes.request_rejected:
@@ -85,8 +84,10 @@ class Engine(EngineState):
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if not self.busy or self.copying or (self.left > 1 and self.scheduler.wants(request, self.tokens)):
+        if not self.busy or self.copying:
             self.ask_again()
+        elif self.left > 1 and self.scheduler.wants(request, self.tokens):
+            self.stepper.cut()
 
     def ask_again(self) -> None:
         """Begin, or end the run at the next step, since the policy may choose something else now."""

@@ -54,8 +54,8 @@ class EngineState(ABC):
         "_probes",
         "_resumed",
         "_running",
+        "_serves_all",
         "_stopped",
-        "_surely_served",
         "busy",
         "chunks",
         "copying",
@@ -107,7 +107,7 @@ class EngineState(ABC):
         self._pausing = False  # whether sequences wait, as the log says
         capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
-        self._surely_served = self._limits.surely_served
+        self._serves_all = self._limits.serve_all
         self.busy = self._stopped = False
         self.copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
         self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each

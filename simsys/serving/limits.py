@@ -24,6 +24,8 @@ class Limits:
         """A request with no more tokens than that, prompt and output together, can be served."""
         if self._refuses is None:
             self.surely_served = min(capacity_tokens, self._kv.capacity_tokens, max_context_tokens or maxsize)
+        self.serve_all = self._sequences.most_tokens <= self.surely_served
+        """Whether none is refused."""
 
     def refusal(self, request: int) -> str:
         """Why a request can never be served; empty if it can."""
