@@ -71,7 +71,14 @@ class LLMDecode(DecodePhase):
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
         begun, ends = self.step, self.ends
-        missing = self.block_due[begun % self.block_size] if steps == 1 else blocks_due(self.block_due, begun, steps)
+        due, size = self.block_due, self.block_size
+        first = begun % size
+        if steps == 1:
+            missing = due[first]
+        elif first + steps <= size:
+            missing = sum(due[first : first + steps])
+        else:
+            missing = blocks_due(due, begun, steps)
         if missing:
             self.kv.take_for_decode(missing)
         self.cached_tokens += self.size * steps

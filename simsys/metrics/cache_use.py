@@ -77,9 +77,9 @@ class Growth:
         end = int(np.searchsorted(self._step, steps[-1], side="right"))
         part = slice(self._next, end)
         self._next = max(end, self._next)
-        due = np.zeros((self._size, steps.size), dtype=np.int32)
         place = self._remainder[part] * steps.size + np.searchsorted(steps, self._step[part])
-        np.add.at(due.reshape(-1), place, self._change[part])
+        changes = np.bincount(place, self._change[part], self._size * steps.size)
+        due = changes.reshape(self._size, steps.size).astype(np.int32)
         due[:, 0] += self._due
         np.cumsum(due, axis=1, out=due)
         self._due = due[:, -1].copy()
@@ -110,7 +110,7 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
             runs.first_s[decoding],
             runs.growth_s[decoding],
         )
-        np.add.at(block_s, note, late)
+        block_s += np.bincount(note, late, block_s.size)
     return block_s
 
 

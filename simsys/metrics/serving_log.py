@@ -186,6 +186,13 @@ class ServingLog:
         going_on = (self.generated_tokens[request] for request in self.in_flight if self.generated_tokens)
         return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
 
+    @cached_property
+    def arrived_s(self) -> NDArray[np.float64]:
+        """`arrival_s` as an array; to be asked for when the run has ended."""
+        import numpy as np
+
+        return np.array(self.arrival_s, dtype=float)
+
     @property
     def completed(self) -> NDArray[np.bool_]:
         """Indices of completed requests."""
@@ -199,7 +206,7 @@ class ServingLog:
         """Requests that have arrived and not ended; to be asked for when the run has ended."""
         import numpy as np
 
-        rest = np.flatnonzero(~self.completed & (np.asarray(self.arrival_s, dtype=float) >= 0.0))
+        rest = np.flatnonzero(~self.completed & (self.arrived_s >= 0.0))
         return [request for request in rest.tolist() if request not in self.rejected]
 
     @property

@@ -280,9 +280,9 @@ class Engine(EngineState):
             self._wait(decode.size)
         elif self._pausing:
             self._go_on(decoding)
-        batch = self._prefill.work(chunks)
+        batch = self._prefill.work(chunks)  # whose places of tokens and logits are used, as names are slow to look up
         steps, more = 1, NOTHING
-        if not batch.logits and not (self._intake and self._intake.held):  # no prompt is complete after one step
+        if not batch[1] and not (self._intake and self._intake.held):  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
             more = (decode.growth() if decoding else NOTHING)._replace(
                 attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),
@@ -294,8 +294,9 @@ class Engine(EngineState):
                 steps = min(steps, decode.steps_left())
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
-        self.left, self.tokens = steps, int(batch[0])  # places of tokens and logits: names are slow to look up
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch[1], more)
+        tokens, logits = batch[:2]
+        self.left, self.tokens = steps, int(tokens)
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * logits, more)
         if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self.left = 1
             self.stepper.cut()

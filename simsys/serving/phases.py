@@ -89,7 +89,7 @@ class DecodePhase(ABC):
         Each sequence's new token attends to its cached tokens and to itself.
         """
         size = self.size
-        tokens, logits, pairs, context, *_ = prompts
+        tokens, logits, pairs, context = prompts[:4]
         return batch_of(
             (tokens + size, logits + size, pairs, context, self.cached_tokens + size, size, 0.0, 0.0, 0.0, False)
         )
