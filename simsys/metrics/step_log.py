@@ -104,16 +104,15 @@ class StepLog:
     """Runs of steps: 36 bytes each, however many steps and tokens they are."""
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[array[Any], ...]] = {}
+        self._told: dict[int, list[array[Any]]] = {}
         self._few: list[StepRuns] = []  # all entries with cached results, if they are few
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
         """Record multi-step runs of the replica with this first rank, as in `Probe.steps`."""
         self._few.clear()
-        told = self._told.get(rank)
-        if told is None:
-            told = self._told[rank] = tuple(map(array, TYPES))
-        move(runs, told)
+        if rank not in self._told:
+            self._told[rank] = _columns()
+        move(runs, self._told[rank])
 
     def __len__(self) -> int:
         return sum(len(columns[0]) for columns in self._told.values())
@@ -153,4 +152,8 @@ class StepLog:
         """Views, while which nothing can be noted."""
         import numpy as np
 
-        return [np.frombuffer(column, dtype=column.typecode) for column in self._told.get(rank, map(array, TYPES))]
+        return [np.frombuffer(column, dtype=column.typecode) for column in self._told.get(rank, _columns())]
+
+
+def _columns() -> list[array[Any]]:
+    return [array(typecode) for typecode in TYPES]

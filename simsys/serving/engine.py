@@ -71,9 +71,6 @@ class Engine(EngineState):
 
     def accepts(self, request: int) -> bool:
         """Whether a request can be served; if it cannot, that is its end."""
-        sequences = self.sequences
-        if sequences.prompt_tokens[request] + sequences.output_tokens[request] <= self._limits.surely_served:
-            return True
         reason = self._limits.refusal(request)
         if reason:
             for hook in self._probes.request_rejected:

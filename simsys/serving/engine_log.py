@@ -44,8 +44,8 @@ class EngineLog:
         """Where the engine notes three numbers whenever a run of steps begins, or nothing is left to do: the time (s),
         `free_blocks` and `taken_blocks`."""
         self.fresh_growth: list[int] | None = None
-        """Where decoding notes three numbers for a sequence that stops to decode: it has taken a block in every step of
-        this remainder modulo the block size, from this step up to that one."""
+        """Where decoding notes three numbers for each sequence that leaves it: the remainder modulo the block size
+        of the steps in which it has taken a block, the step at which it joined, and the one at which it left."""
         self._growth = array("q")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and

@@ -107,7 +107,7 @@ class EngineState(ABC):
         self._pausing = False  # whether sequences wait, as the log says
         capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
-        self._serves_all = self._limits.serve_all
+        self._serves_all = self._limits.refuse_none
         self.busy = self._stopped = False
         self.copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
         self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each

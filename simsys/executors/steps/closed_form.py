@@ -100,8 +100,7 @@ class ClosedFormRuns:
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
         plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
-        self._noted_at_once = self._even if plainly else None
-        """Of runs with these durations, nothing but the steps is to be told."""
+        self._noted_at_once = self._even if plainly else None  # of runs with these durations, nothing else is told
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
@@ -138,7 +137,7 @@ class ClosedFormRuns:
         return times
 
     def _at_least(self, times: StepTimes, host_s: float) -> StepTimes:
-        """A host that works beside the pass may need longer than it; one that works before it is part of the step."""
+        """A host beside the pass may need longer than it; before it, it is part of the step."""
         return times.at_least(host_s) if self._beside else times
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
@@ -183,14 +182,10 @@ class ClosedFormRuns:
         self._times, self._from, self._to = times, 0, steps
         if self._ending:  # now, which the device knows
             self._anchor_s = self._started_s = started_s = self._ended_s
-            self.due_s = started_s + (
-                steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
-                if not times.kinks
-                else times.elapsed(steps)
-            )
+            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
+            self.due_s = started_s + (total_s if not times.kinks else times.elapsed(steps))
             return
-        now_s, free_s = self._env._now, self._device.free_at_s
-        self._anchor_s = self._started_s = started_s = now_s if now_s >= free_s else free_s
+        self._anchor_s = self._started_s = started_s = max(self._env._now, self._device.free_at_s)
         self.due_s = started_s + times.elapsed(steps)
         moved = self._moved
         moved()
@@ -210,10 +205,8 @@ class ClosedFormRuns:
         """End the run at the first boundary that is not before now."""
         first, end_s = self._next_boundary()
         if first < self._to:
-            self._to, self.due_s = first, end_s
-            if not self._ending:
-                moved = self._moved
-                moved()
+            self._to = first
+            self._end_at(end_s)
 
     def next_s(self) -> float | None:
         """When the step under way ends."""
