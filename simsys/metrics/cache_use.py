@@ -58,12 +58,10 @@ class Growth:
         import numpy as np
 
         self._size = log.cache.block_size
-        remainder, joined, left = np.array(log.growth, dtype=np.int64).reshape(-1, 3).T
-        step = np.concatenate((joined, left))
-        order = np.argsort(step, kind="stable")
-        self._step, self._remainder = step[order], np.concatenate((remainder, remainder))[order]
-        self._change = np.where(order < joined.size, 1, -1).astype(np.int32)
-        self._next = 0  # of these
+        remainder, joined, left = np.asarray(log.growth).reshape(-1, 3).T
+        order = np.argsort(joined, kind="stable")
+        self._changes = (1, joined[order], remainder[order]), (-1, left, remainder)  # sequences leave in order
+        self._seen = -1  # the last step of which changes are counted
         self._due = np.zeros(self._size, dtype=np.int32)
 
     def due(self, steps: np.ndarray) -> np.ndarray:
@@ -74,12 +72,12 @@ class Growth:
         """
         import numpy as np
 
-        end = int(np.searchsorted(self._step, steps[-1], side="right"))
-        part = slice(self._next, end)
-        self._next = max(end, self._next)
-        place = self._remainder[part] * steps.size + np.searchsorted(steps, self._step[part])
-        changes = np.bincount(place, self._change[part], self._size * steps.size)
-        due = changes.reshape(self._size, steps.size).astype(np.int32)
+        due = np.zeros((self._size, steps.size), dtype=np.int32)
+        for change, step, remainder in self._changes:
+            part = slice(*np.searchsorted(step, (self._seen, steps[-1]), side="right"))
+            place = remainder[part] * steps.size + np.searchsorted(steps, step[part])
+            due += change * np.bincount(place, minlength=due.size).reshape(due.shape).astype(np.int32)
+        self._seen = steps[-1]
         due[:, 0] += self._due
         np.cumsum(due, axis=1, out=due)
         self._due = due[:, -1].copy()

@@ -55,7 +55,7 @@ class Latencies:
         """When they had their last token."""
         return self.column("finished_s")
 
-    @cached_property
+    @property
     def output_tokens(self) -> NDArray[np.float64]:
         """Numbers of output tokens."""
         return self.column("output_tokens")

@@ -186,12 +186,12 @@ class ServingLog:
         going_on = (self.generated_tokens[request] for request in self.in_flight if self.generated_tokens)
         return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
 
-    @cached_property
+    @property
     def arrived_s(self) -> NDArray[np.float64]:
-        """`arrival_s` as an array; to be asked for when the run has ended."""
+        """`arrival_s` as an array."""
         import numpy as np
 
-        return np.array(self.arrival_s, dtype=float)
+        return np.asarray(self.arrival_s, dtype=float)
 
     @property
     def completed(self) -> NDArray[np.bool_]:

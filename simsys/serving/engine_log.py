@@ -46,7 +46,7 @@ class EngineLog:
         self.fresh_growth: list[int] | None = None
         """Where decoding notes three numbers for each sequence that leaves it: the remainder modulo the block size
         of the steps in which it has taken a block, the step at which it joined, and the one at which it left."""
-        self._growth = array("q")
+        self._growth = array("i")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
         ended (s); its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
