@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from simsys.serving.engine_log import EngineLog
 
-CELLS = 1 << 20
+CELLS = 1 << 19
 """Runs times remainders that are looked at together."""
 
 
@@ -58,7 +58,7 @@ class Growth:
         import numpy as np
 
         self._size = log.cache.block_size
-        remainder, joined, left = np.asarray(log.growth).reshape(-1, 3).T
+        remainder, joined, left = map(np.asarray, log.growth)
         order = np.argsort(joined, kind="stable")
         self._changes = (1, joined[order], remainder[order]), (-1, left, remainder)  # sequences leave in order
         self._seen = -1  # the last step of which changes are counted
@@ -88,7 +88,7 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
     """By record, blocks allocated by decoding in its run, times the seconds from the start of the run until then."""
     import numpy as np
 
-    if not log.growth:
+    if not log.growth[0]:
         return _not_yet_grown(times_s, log, steps, rank)
     block_s = np.zeros(times_s.size)
     growth, passed = Growth(log), 0

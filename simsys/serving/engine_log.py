@@ -46,7 +46,7 @@ class EngineLog:
         self.fresh_growth: list[int] | None = None
         """Where decoding notes three numbers for each sequence that leaves it: the remainder modulo the block size
         of the steps in which it has taken a block, the step at which it joined, and the one at which it left."""
-        self._growth = array("i")
+        self._growth = array("i"), array("i"), array("i")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
         ended (s); its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
@@ -69,8 +69,8 @@ class EngineLog:
         return self._columns
 
     @property
-    def growth(self) -> array[int]:
-        """All notes of `fresh_growth` so far."""
+    def growth(self) -> tuple[array[int], ...]:
+        """All notes of `fresh_growth` so far, one array for each of the three numbers."""
         self.store()
         return self._growth
 
@@ -84,7 +84,7 @@ class EngineLog:
             move(self.fresh, self._columns)
             self.fresh.clear()
         if self.fresh_growth:
-            move(self.fresh_growth, (self._growth,))
+            move(self.fresh_growth, self._growth)
             self.fresh_growth.clear()
         if more is not None:
             for place, column in enumerate(self._columns):
