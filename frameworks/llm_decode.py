@@ -26,21 +26,19 @@ class LLMDecode(DecodePhase):
         """By request: its last step, itself, the step at which it joined, and the remainder of the steps in which it
         needs a block, or -1."""
         self.ends: list[tuple[int, int, int, int]] = []
-        """A heap of these; entries that `joined` no longer has are stale, since their requests were preempted."""
+        """A heap of these. Entries that `joined` no longer has are stale, since their requests were preempted; the
+        first entry never is."""
+        self.stale = 0  # entries
         self.block_size = kv.block_size
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
-        self.growing = 0  # sequences that have not all their blocks yet
 
     def add(self, request: int) -> None:
         """The first of the remaining tokens comes with the next step."""
-        sequences, kv, step, remainder = self.sequences, self.kv, self.step, -1
+        sequences, step, size, remainder = self.sequences, self.step, self.block_size, -1
         cached, output = sequences.computed_tokens[request], sequences.output_tokens[request]
-        if kv.held[request] * self.block_size < sequences.prompt_tokens[request] + output - 1:
-            remainder = (step - cached) % self.block_size
+        if self.kv.held[request] * size < sequences.prompt_tokens[request] + output - 1:
+            remainder = (step - cached) % size
             self.block_due[remainder] += 1
-            self.growing += 1
-            if self.growth_log is not None:
-                self.growth_log.append(step * self.block_size + remainder)
         self.size += 1
         self.cached_tokens += cached
         self.joined[request] = entry = step + output - sequences.generated_tokens[request], request, step, remainder
@@ -49,64 +47,65 @@ class LLMDecode(DecodePhase):
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
         self.leave(request)
+        self.stale += 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop stale ends that come first."""
+        ends, joined = self.ends, self.joined
+        while ends and joined.get(ends[0][1]) is not ends[0]:
+            heappop(ends)
+            self.stale -= 1
 
     def steps_left(self) -> int:
-        """Until the first of the heap's ends that is not stale."""
-        ends, joined = self.ends, self.joined
-        while True:
-            entry = ends[0]
-            if joined.get(entry[1]) is entry:
-                return entry[0] - self.step
-            heappop(ends)
+        """Until the first of the ends."""
+        return self.ends[0][0] - self.step
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Sequences whose last block is full, in each of the steps."""
         due = self.block_due
         if steps == 1:
             return due[self.step % self.block_size]
-        if not self.growing:
-            return 0
-        return blocks_due(due, self.step, steps, self.growing)
+        return blocks_due(due, self.step, steps)
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""
         begun, ends = self.step, self.ends
-        if self.growing:
-            due = self.block_due
-            first = begun % self.block_size
-            if steps == 1:
-                missing = due[first]
-            elif first + steps <= self.block_size:
-                missing = sum(due[first : first + steps])
-            else:
-                missing = blocks_due(due, begun, steps, self.growing)
-            if missing:
-                self.kv.take_for_decode(missing)
+        due, size = self.block_due, self.block_size
+        first = begun % size
+        if steps == 1:
+            missing = due[first]
+        elif first + steps <= size:
+            missing = sum(due[first : first + steps])
+        else:
+            missing = blocks_due(due, begun, steps)
+        if missing:
+            self.kv.take_for_decode(missing)
         self.cached_tokens += self.size * steps
         self.step = step = begun + steps
         if not ends or ends[0][0] > step:
             return NOBODY
-        ended, joined = [], self.joined
+        ended = []
         while ends and ends[0][0] <= step:
-            entry = heappop(ends)
-            request = entry[1]
-            if joined.get(request) is entry:
-                self.leave(request)
-                ended.append(request)
+            request = heappop(ends)[1]
+            self.leave(request)
+            ended.append(request)
+            if self.stale:
+                self.forget()
         return ended
 
     def leave(self, request: int) -> None:
         """Take a sequence out, with its tokens booked and its cache released."""
-        sequences, kv, step = self.sequences, self.kv, self.step
+        sequences, step = self.sequences, self.step
         _, _, joined, remainder = self.joined.pop(request)
         if remainder >= 0:
             self.block_due[remainder] -= 1
-            self.growing -= 1
-            if self.growth_log is not None:
-                self.growth_log.append(~(step * self.block_size + remainder))
+            growth = self.growth_log
+            if growth is not None:
+                growth += (remainder, joined, step)
         decoded = step - joined
         self.size -= 1
         sequences.generated_tokens[request] += decoded
         cached = sequences.computed_tokens[request] + decoded
         self.cached_tokens -= cached
-        kv.release(request, cached)
+        self.kv.release(request, cached)

@@ -7,7 +7,6 @@ allocate blocks step by step. Sums over steps of one remainder are closed forms.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from simsys.serving.engine_log import EngineLog
 
-CELLS = 1 << 20
+CELLS = 1 << 19
 """Runs times remainders that are looked at together."""
 
 
@@ -58,9 +57,11 @@ class Growth:
     def __init__(self, log: EngineLog) -> None:
         import numpy as np
 
-        assert log.growth is not None
-        self._noted, self._size = log.growth, log.cache.block_size
-        self._next = 0  # of what is noted, in order of steps
+        self._size = log.cache.block_size
+        remainder, joined, left = map(np.asarray, log.growth)
+        order = np.argsort(joined, kind="stable")
+        self._changes = (1, joined[order], remainder[order]), (-1, left, remainder)  # sequences leave in order
+        self._seen = -1  # the last step of which changes are counted
         self._due = np.zeros(self._size, dtype=np.int32)
 
     def due(self, steps: np.ndarray) -> np.ndarray:
@@ -71,13 +72,12 @@ class Growth:
         """
         import numpy as np
 
-        end = bisect_right(self._noted, steps[-1], self._next, key=lambda note: max(note, ~note) // self._size)
-        noted = np.array(self._noted[self._next : end])
-        self._next = end
-        step, remainder = np.divmod(np.maximum(noted, ~noted), self._size)
         due = np.zeros((self._size, steps.size), dtype=np.int32)
-        place = remainder * steps.size + np.searchsorted(steps, step)
-        np.add.at(due.reshape(-1), place, np.where(noted >= 0, 1, -1).astype(np.int32))
+        for change, step, remainder in self._changes:
+            part = slice(*np.searchsorted(step, (self._seen, steps[-1]), side="right"))
+            place = remainder[part] * steps.size + np.searchsorted(steps, step[part])
+            due += change * np.bincount(place, minlength=due.size).reshape(due.shape).astype(np.int32)
+        self._seen = steps[-1]
         due[:, 0] += self._due
         np.cumsum(due, axis=1, out=due)
         self._due = due[:, -1].copy()
@@ -88,7 +88,7 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
     """By record, blocks allocated by decoding in its run, times the seconds from the start of the run until then."""
     import numpy as np
 
-    if not log.growth:
+    if not log.growth[0]:
         return _not_yet_grown(times_s, log, steps, rank)
     block_s = np.zeros(times_s.size)
     growth, passed = Growth(log), 0
@@ -108,7 +108,7 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
             runs.first_s[decoding],
             runs.growth_s[decoding],
         )
-        np.add.at(block_s, note, late)
+        block_s += np.bincount(note, late, block_s.size)
     return block_s
 
 

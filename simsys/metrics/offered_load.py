@@ -55,7 +55,7 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
     """
     import numpy as np
 
-    arrival_s = np.asarray(log.arrival_s, dtype=float)
+    arrival_s = log.arrived_s
     sent = arrival_s >= 0.0
     count = int(sent.sum())
     kept = sent.copy()

@@ -50,6 +50,8 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
 
 
 def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
+    import numpy as np
+
     reasons = Counter(log.rejected.values())
     return {
         "completed": times.completed,
@@ -58,7 +60,7 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
         "in_flight_output_tokens": log.in_flight_tokens,
         "rejected": len(log.rejected),
         "rejected_by_reason": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
-        "preemptions": sum(log.preemptions),
+        "preemptions": int(np.asarray(log.preemptions).sum()),
         **_steps(log),
         "prefixes_known": int(any(log.requests.hash_ids)),
         "prefix_cache_queries": log.prefix_queries,
@@ -120,7 +122,7 @@ def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
     import numpy as np
 
     started_s, last_s = float(times.arrival_s.min()), float(times.finished_s.max())
-    arrival_s, finished_s = np.array(log.arrival_s, dtype=float), np.array(log.finished_s)
+    arrival_s, finished_s = log.arrived_s, np.array(log.finished_s)
     finished_s[finished_s < 0.0] = last_s  # requests in flight have tokens, too
     rejected = list(log.rejected)
     finished_s[rejected] = arrival_s[rejected]

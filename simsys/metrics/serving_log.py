@@ -187,6 +187,13 @@ class ServingLog:
         return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
 
     @property
+    def arrived_s(self) -> NDArray[np.float64]:
+        """`arrival_s` as an array."""
+        import numpy as np
+
+        return np.asarray(self.arrival_s, dtype=float)
+
+    @property
     def completed(self) -> NDArray[np.bool_]:
         """Indices of completed requests."""
         import numpy as np
@@ -199,7 +206,7 @@ class ServingLog:
         """Requests that have arrived and not ended; to be asked for when the run has ended."""
         import numpy as np
 
-        rest = np.flatnonzero(~self.completed & (np.asarray(self.arrival_s, dtype=float) >= 0.0))
+        rest = np.flatnonzero(~self.completed & (self.arrived_s >= 0.0))
         return [request for request in rest.tolist() if request not in self.rejected]
 
     @property

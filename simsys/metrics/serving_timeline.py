@@ -101,7 +101,7 @@ def timeline(log: ServingLog, ended_s: float, points: int = POINTS) -> Mapping[s
     if seconds <= 0.0:
         return {}
     times = Timeline(seconds, interval_s(seconds, points))
-    arrived_s, finished_s = _seen(log, log.arrival_s), _seen(log, log.finished_s)
+    arrived_s, finished_s = _seen(log, log.arrived_s), _seen(log, log.finished_s)
     arrived_s = arrived_s[arrived_s <= seconds]
     tokens = tokens_per_interval(log, times.width_s, times.count + 1, origin_s=log.starts_s)
     tokens[-2] += tokens[-1]  # what ends with the last interval

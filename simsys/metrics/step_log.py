@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from simsys.serving.engine_log import move
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -16,8 +18,8 @@ BLOCK = 1 << 17
 
 NUMBERS = ("started_s", "steps", "decode_tokens", "prompt_tokens", "first_step_s", "growth_s")
 """Fields of a multi-step run (`Probe.steps`)."""
-SECONDS, COUNTS = [0, 4, 5], [1, 2, 3]
-"""Fields that are times, and fields that are amounts."""
+TYPES = "diiidd"
+"""Of these fields, as in `array`."""
 
 
 class StepRuns:
@@ -26,46 +28,45 @@ class StepRuns:
     Args:
         rank: The first rank of the replica.
         start: Index of the first of these entries among all entries of the replica.
-        seconds: By entry, start of the first step, its duration, and the increase per step.
-        counts: By entry, steps, decoding sequences and prompt tokens.
+        columns: By field, views of the entries.
     """
 
-    def __init__(self, rank: int, start: int, seconds: NDArray[np.float64], counts: NDArray[np.int32]) -> None:
+    def __init__(self, rank: int, start: int, columns: Sequence[NDArray[Any]]) -> None:
         self.rank, self.start = rank, start
-        self._seconds, self._counts = seconds, counts
+        self._columns = columns
 
     def __len__(self) -> int:
-        return len(self._seconds)
+        return len(self._columns[0])
 
     @cached_property
     def started_s(self) -> NDArray[np.float64]:
         """When the first step of each run began."""
-        return self._seconds[:, 0].copy()
+        return self._columns[0].copy()
 
     @cached_property
     def count(self) -> NDArray[np.int64]:
         """Steps of the run."""
-        return self._counts[:, 0].astype("int64")
+        return self._columns[1].astype("int64")
 
     @cached_property
     def decode_tokens(self) -> NDArray[np.int64]:
         """Decoding sequences: as many tokens in each of these steps, more only if drafts were accepted."""
-        return self._counts[:, 1].astype("int64")
+        return self._columns[2].astype("int64")
 
     @cached_property
     def prompt_tokens(self) -> NDArray[np.int64]:
         """Prompt tokens that each of them has processed, or drafted ones."""
-        return self._counts[:, 2].astype("int64")
+        return self._columns[3].astype("int64")
 
     @cached_property
     def first_s(self) -> NDArray[np.float64]:
         """Duration of its first step."""
-        return self._seconds[:, 1].copy()
+        return self._columns[4].copy()
 
     @cached_property
     def growth_s(self) -> NDArray[np.float64]:
         """By how much each step was longer than the one before."""
-        return self._seconds[:, 2].copy()
+        return self._columns[5].copy()
 
     @cached_property
     def last_s(self) -> NDArray[np.float64]:
@@ -121,25 +122,19 @@ class StepLog:
     """Runs of steps: 36 bytes each, however many steps and tokens they are."""
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[array[float], array[int]]] = {}
+        self._told: dict[int, list[array[Any]]] = {}
         self._few: list[StepRuns] = []  # all entries with cached results, if they are few
         self._joined: JoinedRuns | None = None  # the same in one
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
         """Record multi-step runs of the replica with this first rank, as in `Probe.steps`."""
-        import numpy as np
-
         self._few.clear()
-        told = self._told.get(rank)
-        if told is None:
-            told = self._told[rank] = array("d"), array("i")
-        numbers = np.frombuffer(runs) if isinstance(runs, array) else np.fromiter(runs, float, len(runs))
-        table = numbers.reshape(-1, len(NUMBERS))
-        told[0].frombytes(table[:, SECONDS].tobytes())
-        told[1].frombytes(table[:, COUNTS].astype(np.int32).tobytes())
+        if rank not in self._told:
+            self._told[rank] = _columns()
+        move(runs, self._told[rank])
 
     def __len__(self) -> int:
-        return sum(len(seconds) for seconds, _ in self._told.values()) // len(SECONDS)
+        return sum(len(columns[0]) for columns in self._told.values())
 
     @property
     def ranks(self) -> list[int]:
@@ -154,10 +149,9 @@ class StepLog:
             return
         size = size or BLOCK
         for each in self.ranks if rank is None else (rank,):
-            seconds, counts = self._table(each)
-            for start in range(0, len(seconds), size):
-                part = slice(start, start + size)
-                yield StepRuns(each, start, seconds[part], counts[part])
+            columns = self._views(each)
+            for start in range(0, len(columns[0]), size):
+                yield StepRuns(each, start, [column[start : start + size] for column in columns])
 
     def together(self) -> Iterator[StepRuns]:
         """The entries of all replicas in batches: if they are few, one; else as `blocks`."""
@@ -170,7 +164,7 @@ class StepLog:
 
     def of(self, rank: int) -> StepRuns:
         """All entries of a replica."""
-        return StepRuns(rank, 0, *self._table(rank))
+        return StepRuns(rank, 0, self._views(rank))
 
     @property
     def ended_s(self) -> float:
@@ -182,12 +176,12 @@ class StepLog:
         parts = [self.of(rank).columns() for rank in self.ranks]
         return {name: [value for part in parts for value in part[name]] for name in (parts[0] if parts else ())}
 
-    def _table(self, rank: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    def _views(self, rank: int) -> list[NDArray[Any]]:
         """Views, while which nothing can be noted."""
         import numpy as np
 
-        seconds, counts = self._told.get(rank, (array("d"), array("i")))
-        return (
-            np.frombuffer(seconds, dtype=float).reshape(-1, len(SECONDS)),
-            np.frombuffer(counts, dtype=np.int32).reshape(-1, len(COUNTS)),
-        )
+        return [np.frombuffer(column, dtype=column.typecode) for column in self._told.get(rank, _columns())]
+
+
+def _columns() -> list[array[Any]]:
+    return [array(typecode) for typecode in TYPES]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush, heapreplace
+from itertools import count
 from math import inf
 from typing import Any, Protocol
 
@@ -41,10 +42,9 @@ class Agenda:
 
     def __init__(self, env: Clock) -> None:
         self._env = env
-        self._entries: list[Due] = []
-        self._happens: list[Callable[[], None]] = []
-        self._number_of: dict[int, int] = {}
-        self._heap: list[tuple[float, int, int]] = []  # time, priority and entry; stale where `due_s` differs
+        self._numbers = count()  # of entries, which are never compared themselves
+        self._heap: list[tuple[float, int, int, Due, Callable[[], None]]] = []
+        """Time, priority, number, entry, and its `happen`; stale where the entry has another time or priority."""
         self._tick = Event(env)
         self._tick._ok, self._tick._value = True, None
         self._ticks = 0  # in SimPy's queue: those that were armed before something was due earlier stay there
@@ -57,15 +57,14 @@ class Agenda:
         Returns:
             A function to call whenever the time of the entry changes outside of `Due.happen`.
         """
-        number = len(self._entries)
-        self._entries.append(entry)
-        self._happens.append(entry.happen)
+        number, happen, heap = next(self._numbers), entry.happen, self._heap
 
         def moved() -> None:
-            if entry.due_s < inf:
-                heappush(self._heap, (entry.due_s, entry.priority, number))
-                if self._asleep and (entry.due_s, entry.priority) < self._armed_for:
-                    self._arm(entry.due_s, entry.priority)
+            due_s = entry.due_s
+            if due_s < inf:
+                heappush(heap, (due_s, entry.priority, number, entry, happen))
+                if self._asleep and (due_s, entry.priority) < self._armed_for:
+                    self._arm(due_s, entry.priority)
 
         moved()
         return moved
@@ -78,26 +77,24 @@ class Agenda:
         heappush(env._queue, (time_s, priority, next(env._eid), self._tick))  # type: ignore[misc]
 
     def _live(self) -> Generator[Event, Any, None]:
-        env, entries, heap, tick = self._env, self._entries, self._heap, self._tick
-        queue, happens, never = env._queue, self._happens, inf
+        env, heap, tick = self._env, self._heap, self._tick
+        queue, never = env._queue, inf
         while True:
             if heap:
                 key = heap[0]
-                time_s, priority, number = key
-                entry = entries[number]
+                time_s, priority, number, entry, happen = key
                 if entry.due_s != time_s or entry.priority != priority:
                     heappop(heap)
                     continue
                 if not queue or queue[0][:2] > key[:2]:
                     env._now, env.priority = time_s, priority
-                    happen = happens[number]
                     happen()
                     due_s = entry.due_s
                     if heap[0] is not key:
                         if due_s < never:
-                            heappush(heap, (due_s, entry.priority, number))
+                            heappush(heap, (due_s, entry.priority, number, entry, happen))
                     elif due_s < never:
-                        heapreplace(heap, (due_s, entry.priority, number))
+                        heapreplace(heap, (due_s, entry.priority, number, entry, happen))
                     else:
                         heappop(heap)
                     continue

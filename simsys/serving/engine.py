@@ -62,16 +62,12 @@ class Engine(EngineState):
 
     def submit(self, request: int) -> None:
         """A request arrives here."""
-        sequences = self.sequences
-        total = sequences.prompt_tokens[request] + sequences.output_tokens[request]
-        if total > self._surely_served and not self.accepts(request):
+        if not self._serves_all and not self.accepts(request):
             return
         if self._intake is not None and not self._intake.passes(request):
             return
         self.scheduler.waiting.append(request)
-        if self.busy and not self.copying and not (self.left > 1 and self.scheduler.wants(request, self.tokens)):
-            return
-        self.ask_again()
+        self.notice(request)
 
     def accepts(self, request: int) -> bool:
         """Whether a request can be served; if it cannot, that is its end."""
@@ -85,8 +81,10 @@ class Engine(EngineState):
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if not self.busy or self.copying or (self.left > 1 and self.scheduler.wants(request, self.tokens)):
+        if not self.busy or self.copying:
             self.ask_again()
+        elif self.left > 1 and self.scheduler.wants(request, self.tokens):
+            self.stepper.cut()
 
     def ask_again(self) -> None:
         """Begin, or end the run at the next step, since the policy may choose something else now."""
@@ -279,9 +277,9 @@ class Engine(EngineState):
             self._wait(decode.size)
         elif self._pausing:
             self._go_on(decoding)
-        batch = self._prefill.work(chunks)
+        batch = self._prefill.work(chunks)  # whose places of tokens and logits are used, as names are slow to look up
         steps, more = 1, NOTHING
-        if not batch.logits and not (self._intake and self._intake.held):  # no prompt is complete after one step
+        if not batch[1] and not (self._intake and self._intake.held):  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
             more = (decode.growth() if decoding else NOTHING)._replace(
                 attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),
@@ -293,8 +291,9 @@ class Engine(EngineState):
                 steps = min(steps, decode.steps_left())
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
-        self.left, self.tokens = steps, int(batch[0])  # places of tokens and logits: names are slow to look up
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch[1], more)
+        tokens, logits = batch[:2]
+        self.left, self.tokens = steps, int(tokens)
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * logits, more)
         if steps > 1 and kv.shares:  # what a chunk leaves in the cache may help others
             self.left = 1
             self.stepper.cut()

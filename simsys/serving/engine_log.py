@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+from struct import error, pack
 from typing import TYPE_CHECKING, Any
 
 from simsys.serving.kv_cache import PagedKVCache
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+def move(numbers: Sequence[float], columns: Sequence[array[Any]]) -> None:
+    """Append rows of numbers to columns, which need a fifth of the memory of a list.
+
+    Args:
+        numbers: The rows, one after another.
+        columns: As many as a row has numbers.
+    """
+    count = len(numbers) // len(columns)
+    for place, column in enumerate(columns):
+        part = numbers[place :: len(columns)]
+        try:
+            column.frombytes(pack(f"{count}{column.typecode}", *part))  # faster than number by number
+        except error:  # whole numbers may come as floats
+            column.extend(map(int, part))
 
 
 class EngineLog:
@@ -18,17 +36,17 @@ class EngineLog:
         cache: The KV cache of the engine.
     """
 
-    __slots__ = ("_columns", "_waiting", "cache", "chunks", "fresh", "growth", "pauses", "waits")
+    __slots__ = ("_columns", "_growth", "_waiting", "cache", "chunks", "fresh", "fresh_growth", "pauses", "waits")
 
     def __init__(self, cache: PagedKVCache) -> None:
         self.cache = cache
         self.fresh: list[float] | None = None
         """Where the engine notes three numbers whenever a run of steps begins, or nothing is left to do: the time (s),
         `free_blocks` and `taken_blocks`."""
-        self.growth: array[int] | None = None
-        """Where decoding notes which sequences take blocks in which steps: ``step * block_size + remainder`` for one
-        that takes a block in every later step of this remainder modulo the block size, and ``~`` of it for one that
-        stops."""
+        self.fresh_growth: list[int] | None = None
+        """Where decoding notes three numbers for each sequence that leaves it: the remainder modulo the block size
+        of the steps in which it has taken a block, the step at which it joined, and the one at which it left."""
+        self._growth = array("i"), array("i"), array("i")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
         ended (s); its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
@@ -42,7 +60,7 @@ class EngineLog:
 
     def keep(self) -> None:
         """Let the engine keep notes."""
-        self.fresh, self.growth = [], array("q")
+        self.fresh, self.fresh_growth = [], []
 
     @property
     def notes(self) -> tuple[array[Any], ...]:
@@ -50,17 +68,24 @@ class EngineLog:
         self.store()
         return self._columns
 
+    @property
+    def growth(self) -> tuple[array[int], ...]:
+        """All notes of `fresh_growth` so far, one array for each of the three numbers."""
+        self.store()
+        return self._growth
+
     def store(self, more: np.ndarray | None = None) -> None:
         """Move fresh notes into arrays, which need a fifth of the memory of a list.
 
         Args:
             more: Further notes, one in each row.
         """
-        fresh = self.fresh
-        if fresh:
-            for place, column in enumerate(self._columns):
-                column.fromlist(fresh[place::3])
-            fresh.clear()
+        if self.fresh:
+            move(self.fresh, self._columns)
+            self.fresh.clear()
+        if self.fresh_growth:
+            move(self.fresh_growth, self._growth)
+            self.fresh_growth.clear()
         if more is not None:
             for place, column in enumerate(self._columns):
                 column.frombytes(more[:, place].astype(column.typecode).tobytes())

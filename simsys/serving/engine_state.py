@@ -54,8 +54,8 @@ class EngineState(ABC):
         "_probes",
         "_resumed",
         "_running",
+        "_serves_all",
         "_stopped",
-        "_surely_served",
         "busy",
         "chunks",
         "copying",
@@ -103,11 +103,11 @@ class EngineState(ABC):
         self._block_size = self.kv.block_size
         self._log = log if log is not None and log.fresh is not None else None
         self._notes = None if self._log is None else self._log.fresh
-        self._decode.growth_log = None if self._log is None else self._log.growth
+        self._decode.growth_log = None if self._log is None else self._log.fresh_growth
         self._pausing = False  # whether sequences wait, as the log says
         capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)
-        self._surely_served = self._limits.surely_served
+        self._serves_all = self._limits.refuse_none
         self.busy = self._stopped = False
         self.copying = self._asked_while_copying = False  # copies to or from hosts come before the next run
         self.left, self.tokens = 0, 0  # steps of the run under way, none while it changes; and tokens of each

@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from simsys.errors import InternalError
 
 
-def blocks_due(due: Sequence[int], step: int, steps: int, growing: int) -> int:
+def blocks_due(due: Sequence[int], step: int, steps: int) -> int:
     """Number of blocks allocated by decoding in a number of steps from `step` on.
 
     Args:
         due: By remainder of a step modulo the block size, number of sequences that allocate a block.
         step: The first step.
         steps: Number of steps.
-        growing: The sum of `due`.
     """
     size = len(due)
     first = step % size
-    last = first + steps % size
+    last = first + steps
     if last <= size:
-        return steps // size * growing + sum(due[first:last])
-    return (steps // size + 1) * growing - sum(due[last - size : first])  # all but those in between
+        return sum(due[first:last])
+    rounds, last = divmod(last, size)
+    return rounds * sum(due) + sum(due[:last]) - sum(due[:first])
 
 
 class PagedKVCache:

@@ -24,11 +24,15 @@ class Limits:
         """A request with no more tokens than that, prompt and output together, can be served."""
         if self._refuses is None:
             self.surely_served = min(capacity_tokens, self._kv.capacity_tokens, max_context_tokens or maxsize)
+        self.refuse_none = self._sequences.most_tokens <= self.surely_served
+        """Whether none is refused."""
 
     def refusal(self, request: int) -> str:
         """Why a request can never be served; empty if it can."""
         prompt, context = self._sequences.prompt_tokens[request], self._max_context_tokens
         total = prompt + self._sequences.output_tokens[request]
+        if total <= self.surely_served:
+            return ""
         if total > context > 0:
             return f"longer than the model's context of {context} tokens"
         if total - 1 > self._capacity_tokens:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple, cast
@@ -57,8 +56,8 @@ class DecodePhase(ABC):
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
         self.kv = kv
-        self.growth_log: array[int] | None = None
-        """Records of block allocations by step (`EngineLog.growth`), if requested."""
+        self.growth_log: list[int] | None = None
+        """Records of block allocations by step (`EngineLog.fresh_growth`), if requested."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.blocks_per_step = 1
@@ -90,7 +89,7 @@ class DecodePhase(ABC):
         Each sequence's new token attends to its cached tokens and to itself.
         """
         size = self.size
-        tokens, logits, pairs, context, *_ = prompts
+        tokens, logits, pairs, context = prompts[:4]
         return batch_of(
             (tokens + size, logits + size, pairs, context, self.cached_tokens + size, size, 0.0, 0.0, 0.0, False)
         )

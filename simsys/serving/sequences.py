@@ -17,6 +17,7 @@ class Sequences:
         "arrival_s",
         "computed_tokens",
         "generated_tokens",
+        "most_tokens",
         "on_host",
         "output_tokens",
         "priority",
@@ -34,6 +35,8 @@ class Sequences:
         self.tenant_name = requests.tenant_name
         """The tenant name of a request in the experiment file."""
 
+        self.most_tokens = max(requests.prompt_tokens, default=0) + max(requests.output_tokens, default=0)
+        """No request has more of prompt and output together."""
         self.computed_tokens = [0] * len(requests)
         """Cached tokens during prefill."""
         self.generated_tokens = [0] * len(requests)

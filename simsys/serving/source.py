@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import islice
 from math import inf
 from typing import Protocol
 
@@ -66,9 +65,10 @@ class Source:
         self._order: Sequence[int] = range(len(requests))
         if self._followers:
             self._order = [request for request in self._order if requests.after[request] < 0]
-        self._many, self._next = len(self._order), 0
+        self._next = 0  # place in this order
+        self._limit = min(requests.concurrency or len(requests), len(self._order))
+        """Place up to which requests arrive by themselves, not after the end of another one."""
         self._hears_of = probes.request_arrived
-        self._free = requests.concurrency or len(requests)
         self._stopped = False
         on_end = self._let_follow if self._followers or requests.concurrency else self._count
         for engine in (*router.replicas, *elsewhere):
@@ -82,7 +82,7 @@ class Source:
     def stop(self) -> None:
         """No more are to come; observers hear of those that are on their way to the router."""
         self._stopped, self.due_s = True, inf
-        next_ones = islice(self._order, self._next, self._next + max(self._free, 0))
+        next_ones = self._order[self._next : self._limit]
         due = [*self._due.items(), *((request, self._arrival_s[request]) for request in next_ones)]
         for request, time_s in due:
             if time_s - self._late_s <= self._env._now:
@@ -92,7 +92,7 @@ class Source:
 
     def _await_next(self) -> None:
         """Be due when the next request arrives, unless it has to wait for the end of another one."""
-        if self._next < len(self._order) and self._free > 0:
+        if self._next < self._limit:
             now_s, time_s = self._env._now, self._arrival_s[self._order[self._next]]
             if time_s > now_s:
                 self.due_s, self.priority = time_s, URGENT
@@ -103,20 +103,17 @@ class Source:
 
     def happen(self) -> None:
         """Deliver the next request, and all others that arrive at this moment."""
-        now_s = self._env._now
-        while True:
-            place = self._next
-            if place == self._many or self._free <= 0:
-                self.due_s = inf
-                return
+        now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        while place < self._limit:
             request = self._order[place]
-            time_s = self._arrival_s[request]
+            time_s = arrival_s[request]
             if time_s > now_s:
                 self.due_s, self.priority = time_s, URGENT
                 return
             self._next = place + 1
-            self._free -= 1
             self._arrive(request)
+            place = self._next  # if this one is refused, another one may follow
+        self.due_s = inf
 
     def _arrive(self, request: int) -> None:
         if self._hears_of:
@@ -134,8 +131,9 @@ class Source:
         self._count(request)
         followers: Sequence[int] = self._followers.get(request, ())
         if self._requests.concurrency and not followers and self._next < len(self._order):
+            followers = (self._order[self._next],)
             self._next += 1
-            followers = (self._order[self._next - 1],)
+            self._limit = min(self._limit + 1, len(self._order))
         for follower in followers:
             self._follow(follower)
 

@@ -9,7 +9,7 @@ from simsys.serving.kv_cache import PagedKVCache
 def test_nothing_is_kept_unless_an_observer_asks_for_it() -> None:
     log = EngineLog(PagedKVCache(10, 16))
     assert log.fresh is None
-    assert log.growth is None
+    assert log.fresh_growth is None
     log.keep()
     assert log.fresh == []
 

@@ -57,8 +57,8 @@ class ClosedFormRuns:
         "_longest",
         "_more",
         "_moved",
+        "_noted_at_once",
         "_op",
-        "_plainly",
         "_plan",
         "_probes",
         "_runs",
@@ -99,7 +99,8 @@ class ClosedFormRuns:
         self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former for all runs with constant growth
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
-        self._plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
+        plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
+        self._noted_at_once = self._even if plainly else None  # of runs with these durations, nothing else is told
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
@@ -122,9 +123,8 @@ class ClosedFormRuns:
         self._batch, self._more = batch, more
         self._tokens, self._sequences, self._context = batch[0], batch[5], 0
         self._host_s = host_s if steps > 1 else NEVER_AGAIN  # since how it would grow is not known
-        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
-        times = self._durations(batch, steps, before_s)
-        self._begin(times if times.first_s >= least_s else times.at_least(least_s), steps)
+        times = self._durations(batch, steps, 0.0 if self._beside else host_s)
+        self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
         """Durations of steps that begin with a batch."""
@@ -135,6 +135,10 @@ class ClosedFormRuns:
         times.idle_s = idle_s = exchange_s + before_s
         times.first_s, times.growth_s = compute_s + idle_s, 0.0
         return times
+
+    def _at_least(self, times: StepTimes, host_s: float) -> StepTimes:
+        """A host beside the pass may need longer than it; before it, it is part of the step."""
+        return times.at_least(host_s) if self._beside else times
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
         """Start a run of at most this number of steps without prompts."""
@@ -154,16 +158,14 @@ class ClosedFormRuns:
         steepest_from, fixed_s, per_token_s, exchange_s = (
             costs[sequences] if sequences in costs else self._costs_of(sequences)
         )
-        before_s, least_s = (0.0, host_s) if self._beside else (host_s, 0.0)
+        before_s = 0.0 if self._beside else host_s
         if context_tokens >= steepest_from:
             times = self._even
-            times.first_s = first_s = fixed_s + per_token_s * context_tokens + before_s
+            times.first_s = fixed_s + per_token_s * context_tokens + before_s
             times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
         else:
-            more = Batch(decode_context_tokens=sequences)
-            times = self._cost.times(self._after(0), more, before_s)
-            first_s = times.first_s
-        self._begin(times if first_s >= least_s else times.at_least(least_s), steps)
+            times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
+        self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
     def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
         """Costs of steps of a number of sequences: from which context on, a constant, per token, collectives."""
@@ -175,21 +177,18 @@ class ClosedFormRuns:
 
     def _begin(self, times: StepTimes, steps: int) -> None:
         """Begin a run with known durations."""
-        started_s = self._env._now
-        if self._device.free_at_s > started_s:
-            started_s = self._device.free_at_s
-        self._times = times
-        self._anchor_s = self._started_s = started_s
         if steps > self._longest:
             steps = self._longest
-        self._from, self._to = 0, steps
-        if times.kinks:
-            self.due_s = started_s + times.elapsed(steps)
-        else:
-            self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
-        if not self._ending:
-            moved = self._moved
-            moved()
+        self._times, self._from, self._to = times, 0, steps
+        if self._ending:  # now, which the device knows
+            self._anchor_s = self._started_s = started_s = self._ended_s
+            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
+            self.due_s = started_s + (total_s if not times.kinks else times.elapsed(steps))
+            return
+        self._anchor_s = self._started_s = started_s = max(self._env._now, self._device.free_at_s)
+        self.due_s = started_s + times.elapsed(steps)
+        moved = self._moved
+        moved()
 
     def _go_on(self, steps: int) -> None:
         self._started_s = self._ended_s
@@ -261,24 +260,27 @@ class ClosedFormRuns:
     def happen(self) -> None:
         """The run under way ends now."""
         first, end, ended_s = self._from, self._to, self.due_s
+        times, steps = self._times, end - first
         self._from, self._ended_s, self.due_s = end, ended_s, inf
-        self._book(first, end, ended_s)
+        if times is self._noted_at_once:
+            device, started_s, decoding, runs = self._device, self._started_s, self._sequences, self._runs
+            device.free_at_s = ended_s
+            device.busy_s += ended_s - started_s - steps * times.idle_s
+            growth_s = times.growth_s
+            runs += (started_s, steps, decoding, self._tokens - decoding, times.first_s + growth_s * first, growth_s)
+            if len(runs) >= NUMBERS:
+                self._log.tell()
+        else:
+            self._book(first, end, ended_s)
         self._ending = True
         done = self._done
-        done(end - first)
+        done(steps)
         self._ending = False
 
     def _book(self, first: int, end: int, ended_s: float) -> None:
         """Note that steps have ended."""
         times, device, started_s, steps = self._times, self._device, self._started_s, end - first
         device.free_at_s = ended_s
-        if self._plainly and not times.kinks and times.work is None:
-            device.busy_s += ended_s - started_s - steps * times.idle_s
-            growth_s, decoding, runs = times.growth_s, self._sequences, self._runs
-            runs += (started_s, steps, decoding, self._tokens - decoding, times.first_s + growth_s * first, growth_s)
-            if len(runs) >= NUMBERS:
-                self._log.tell()
-            return
         device.busy_s += times.computing_s(first, end, ended_s - started_s)
         if self._tally is not None:
             self._count(self._tally, steps)

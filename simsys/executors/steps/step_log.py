@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from struct import pack
 from typing import TYPE_CHECKING
 
 from simsys.costs.step_times import StepTimes
@@ -53,7 +51,7 @@ class StepLog:
 
     def tell(self) -> None:
         """Report the recorded steps."""
-        runs = array("d", pack(f"{len(self.runs)}d", *self.runs))  # faster than from a list
+        runs = self.runs.copy()
         self.runs.clear()
         if runs:
             for hook in self._executor.probes.steps:
