@@ -8,7 +8,7 @@ that raises is reported and removed, and the run continues (as with trio's instr
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.ops import Operation, Recv
@@ -25,9 +25,6 @@ class Probe:
 
     indispensable: ClassVar[bool] = False
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""
-
-    observed_ranks: Container[int] | None = None
-    """Ranks whose computations it uses; None for all. Those of other ranks need not be reported."""
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """An operation runs from `started_s` to `ended_s`; reported once, as soon as its end is known.
@@ -159,12 +156,7 @@ class Probes:
         self._probes = list(probes)
         self._index()
 
-    def observes(self, rank: int) -> bool:
-        """Whether any probe uses the computations of a rank."""
-        return any(ranks is None or rank in ranks for ranks in self._ranks)
-
     def _index(self) -> None:
-        self._ranks = [probe.observed_ranks for probe in self._probes if probe.hears("operation")]
         for hook in HOOKS:
             heard = [probe for probe in self._probes if probe.hears(hook)]
             setattr(self, hook, tuple(self._guarded(probe, hook) for probe in heard))

@@ -136,17 +136,3 @@ def test_an_inherited_hook_is_heard_and_probes_are_called_in_order() -> None:
     for hook in Probes([Second(), First()]).mark:
         hook(0, "begin", 0.0)
     assert calls == ["Second begin", "First begin"]
-
-
-def test_ranks_that_no_probe_uses_are_known() -> None:
-    class OfSome(Probe):
-        def __init__(self, *ranks: int) -> None:
-            self.observed_ranks = ranks
-
-        def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
-            pass
-
-    probes = Probes([OfSome(1, 2), OfSome(2, 4)])
-    assert [rank for rank in range(6) if probes.observes(rank)] == [1, 2, 4]
-    assert Probes([OfSome(1), Counter()]).observes(5)
-    assert not Probes([]).observes(0)

@@ -84,7 +84,6 @@ class TrainingMetrics(MetricsCollector):
         self._stages = stages or {rank: 0}
         pipelined = len(set(self._stages.values())) > 1
         self.logs = {each: IterationLog(pipelined=pipelined) for each in self._stages}
-        self.observed_ranks = self.logs
         self._members: dict[Group, list[IterationLog]] = {}
         self._peak_bytes = dict.fromkeys(self.logs, 0.0)
 

@@ -20,11 +20,6 @@ from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
 from simsys.platform.uncontended import UncontendedSchedule
 
-MANY = 4
-"""From this number on, equal steps are joined, however long they are."""
-SHORT_S = 5e-4
-"""Two equal steps are joined if each is shorter than this, alone on its links."""
-
 
 class _Stretch(NamedTuple):
     """A phase of a set of flows that is sent alone, per byte of each of its flows.
@@ -105,7 +100,7 @@ class FairNetwork(FluidNetwork):
 
     def _as_one(self, step: Step[FlowSet]) -> Step[FlowSet]:
         """Join consecutive equal steps into one (`FlowSet.joint`), with equal time if uncontended."""
-        if not step.transfers.count or not self._nearly_one(step):
+        if step.repeat == 1 or not step.transfers.count:
             return step
         joint = self._joint.get(step.transfers)
         if joint is None:
@@ -113,14 +108,6 @@ class FairNetwork(FluidNetwork):
         nbytes = step.repeat * step.nbytes
         alone_s = step.repeat * (self.step_seconds(step.transfers, step.nbytes) + step.pause_s)
         return Step(joint, nbytes, 1, max(0.0, alone_s - self.step_seconds(joint, nbytes)))
-
-    def _nearly_one(self, step: Step[FlowSet]) -> bool:
-        """Whether equal steps and their sum take nearly the same time on links that others use, too.
-
-        The sum has its pauses at its end, so its bytes are sent up to a step too early. That matters if a step is a
-        large part of the sum, unless steps are short: then, as with tensor parallelism, there are many such sums.
-        """
-        return step.repeat >= MANY or (step.repeat == 2 and self.step_seconds(step.transfers, step.nbytes) < SHORT_S)
 
     def claim(self, steps: Sequence[Step[FlowSet]]) -> FairClaim:
         """As `UncontendedNetwork.claim`."""

@@ -104,10 +104,7 @@ class UncontendedSchedule(LinkSchedule[Prepared]):
 
     def go_on(self, run: SteppedRun[Prepared], ended: Event) -> None:
         """Claim the links again if they seem uncontended; else start the next step."""
-        if run.index == len(self.steps):
-            run.done(ended)
-            return
-        if self._step_s:
+        if self._step_s and run.index < len(self.steps):
             epoch = self._claim.epoch(self.env._now)
             step_s = self._step_seconds(epoch)
             if self._claim.calm(self._undisturbed(run, step_s)) and self._claim.take():

@@ -19,7 +19,7 @@ from simsys.errors import InfeasibleError, UsageError
 from simsys.metrics.result import RunResult
 from simsys.shared_links import MIRRORS_DOUBT
 from simsys.simulation import simulate
-from tests.helpers.random_scenarios import cluster_scenario, scenario, training_scenario
+from tests.helpers.random_scenarios import scenario, training_scenario
 
 FIGURES = ("mean_iteration_s", "steady_iteration_s", "mean_ttft_ms", "mean_tpot_ms", "duration_s", "makespan_s")
 CLOSE, FAR = 0.01, 0.05
@@ -90,14 +90,6 @@ def test_the_default_answer_is_that_of_high_in_a_thousand_draws() -> None:
     assert not far_without_warning(draws)
     apart = [str(each) for each in draws if abs(each.off) > CLOSE]
     assert len(apart) <= 0.02 * len(draws), "\n".join(apart)
-
-
-@pytest.mark.parametrize("seed", [20017, 20035, 20197, 20237])
-def test_jobs_with_collectives_of_few_steps_slow_each_other_as_at_high(seed: int) -> None:
-    given = cluster_scenario(seed)
-    assert {
-        name: off for name, off in differences(at("medium", given), at("high", given)) if abs(off) > CLOSE / 2
-    } == {}
 
 
 @pytest.mark.parametrize("seed", [9, 40, 155, 197, 569])

@@ -80,11 +80,3 @@ def test_links_carry_the_same_bytes(joined: bool) -> None:
 def test_links_that_serve_in_turn_serve_each_step_for_itself() -> None:
     found = network(CutThroughNetwork).schedule(steps(RING), joined=True)
     assert [step.repeat for step in found.steps] == [6, 1]
-
-
-@pytest.mark.parametrize(
-    ("repeat", "seconds", "joined"), [(2, 4e-4, True), (2, 6e-4, False), (3, 4e-4, False), (4, 6e-4, True)]
-)
-def test_few_steps_are_joined_only_if_they_are_short(repeat: int, seconds: float, *, joined: bool) -> None:
-    found = network().schedule([(RING, seconds * 1e9, repeat, PAUSE_S)], joined=True)
-    assert [step.repeat for step in found.steps] == [1 if joined else repeat]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 
 from simpy.events import Event
 
@@ -35,22 +34,13 @@ class QueuedCollectives(Communication):
         communicator = self.communicator(turn.op.group)
         communicator.turns.append(turn)
         if turn.ready_s > self.env._now:
-            At(self.env, turn.ready_s, partial(self._proceed, communicator))
+            At(self.env, turn.ready_s, lambda _: self._proceed(communicator))
         else:
             self._proceed(communicator)
 
-    def _proceed(self, communicator: Communicator, _: Event | None = None) -> None:
+    def _proceed(self, communicator: Communicator) -> None:
         """Start all possible parts: the parts of mirrors that have ended the previous turns."""
-        turns, now = communicator.turns, self.env._now
-        if len(turns) == 1 and turns[0].waiting is None:  # as below, without looking for parts that are busy
-            turn = turns[0]
-            if turn.ready_s <= now:
-                turn.started_s, turn.waiting = now, []
-                turn.left = list(self.parts(communicator, turn.op))
-                for part in turn.left.copy():
-                    self._start(communicator, turn, part)
-            return
-        busy = set[int]()
+        turns, now, busy = communicator.turns, self.env._now, set[int]()
         for turn in tuple(turns):
             if turn.waiting is None:
                 if turn.ready_s > now or busy.issuperset(communicator.links.shifts):

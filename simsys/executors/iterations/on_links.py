@@ -65,5 +65,5 @@ class StretchedPrograms(PlayedPrograms):
         device.free_at_s = start_s + seconds
         for account, nbytes in stretch.sent:
             account.nbytes += nbytes
-        if self.probes.observes(rank):
+        if self.probes.operation:
             self._sums.report(rank, stretch.name, times, start_s)
