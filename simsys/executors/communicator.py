@@ -19,7 +19,7 @@ from simsys.executors.images import Images
 from simsys.executors.link_loads import LinkLoads
 from simsys.executors.meeting import Meetings, Part, Turn
 from simsys.executors.meets import Meets
-from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, out_of_step, shifted
 from simsys.executors.recurring_collective import RecurringCollective
 from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
@@ -208,11 +208,12 @@ class Communicator:
 
     def use(self, kind: CollectiveKind, nbytes: float, meets: Meets) -> Use:
         """The shares of links that such collectives need."""
-        plan = self.plan(kind, nbytes)
+        plan, network, now_s = self.plan(kind, nbytes), self._network, self._env._now
         key = plan.algorithm.label, kind
         found = self._uses.get(key)
         if found is None:
-            splits = len(self.lockstep(kind, nbytes, self._env._now)) > 1
+            alone = self._mirrors(plan) is not self.links.shifts
+            splits = not alone and out_of_step(network, self.steps_alone(kind, nbytes), self.links.shifts, now_s)
             steps, name = self.links.transfers(plan.algorithm, kind), f"{self.group.axis} {kind}"
             waits = self.group.ranks[0] if self.members == 1 else None
             found = self._uses[key] = meets.use(

@@ -9,7 +9,7 @@ from simpy.events import Event
 
 from simsys.executors.images import Images
 from simsys.executors.meets import Meets
-from simsys.executors.mirrors import AnyNetwork, in_lockstep, interfering, shifted
+from simsys.executors.mirrors import AnyNetwork, interfering, out_of_step, shifted
 from simsys.executors.uses import Use
 from simsys.parallel.layout import Group
 from simsys.platform.network import Pairs
@@ -44,9 +44,9 @@ class Lanes:
         found = self._uses.get((src, dst))
         if found is None:
             shifts = self._images.shifts((src, dst))
-            steps = [([(src, dst)], 1e6, 1, 0.0)]
+            steps = [([(src, dst)], 1.0, 1, 0.0)]
             apart = interfering(self._network, [(src, dst)], shifts) is not shifts
-            splits = not apart and len(in_lockstep(self._network, steps, shifts, 0.0)) > 1
+            splits = not apart and out_of_step(self._network, steps, shifts, 0.0)
             transfers = [([(src, dst)], 1.0)]
             found = self._uses[src, dst] = meets.use(
                 "messages", transfers, shifts, user=(src, dst), waits=dst, splits=splits

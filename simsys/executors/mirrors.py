@@ -17,6 +17,8 @@ from simsys.platform.routing import Way
 
 AnyNetwork = Network[Any, Any] | NetworkPart
 
+_LARGE_BYTES = 1e15
+"""With transfers of this size, latencies do not matter."""
 SAME_END = 1e-7
 """Relative difference of the ends of steps up to which mirrors are in lockstep."""
 
@@ -107,3 +109,16 @@ def in_lockstep(
     for shift, key in zip(shifts, ends, strict=True):
         classes.setdefault(key, []).append(shift)
     return list(classes.values())
+
+
+def out_of_step(network: AnyNetwork, steps: Sequence[LockStep], shifts: Sequence[int], time_s: float) -> bool:
+    """Whether mirrors slow each other unequally; unequal latencies alone do not matter, since all wait for the last.
+
+    Args:
+        network: The network.
+        steps: The steps of the simulated group.
+        shifts: Its mirrors, including itself (0).
+        time_s: Start time.
+    """
+    sent = [(pairs, _LARGE_BYTES, 1, 0.0) for pairs, nbytes, _, _ in steps if nbytes]
+    return len(in_lockstep(network, sent, shifts, time_s)) > 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
-from simsys.platform.flow_set import FlowSet, Portion, Stream
+from simsys.platform.flow_set import Floats, FlowSet, Indexes, Portion, Stream
 from simsys.platform.fluid import SAME_MOMENT, FairLink, FluidNetwork
 from simsys.platform.link_schedule import Step
 from simsys.platform.link_spec import LinkSpec
@@ -41,6 +42,20 @@ class _Stretch(NamedTuple):
                 yield portion
 
 
+class _Together(NamedTuple):
+    """Flows of several groups that start together.
+
+    Args:
+        group_of: The group of each flow.
+        sent: Seconds per byte until its last byte is sent.
+        latency_s: Its latency.
+    """
+
+    group_of: Indexes
+    sent: Floats
+    latency_s: Floats
+
+
 class FairNetwork(FluidNetwork):
     """Links that are shared max-min fairly, and that schedules may claim while they are idle."""
 
@@ -53,6 +68,7 @@ class FairNetwork(FluidNetwork):
         self._joint: dict[FlowSet, FlowSet] = {}
         self._quiet: list[UncontendedSchedule[FlowSet]] = []
         self._alone: dict[tuple[int, int], list[_Stretch]] = {}
+        self._flows: dict[tuple[object, int], _Together] = {}
 
     @property
     def links(self) -> Sequence[FairLink]:
@@ -139,18 +155,26 @@ class FairNetwork(FluidNetwork):
 
     def ends_together(self, groups: Sequence[Pairs], nbytes: float, time_s: float = 0.0) -> list[float]:
         """As `Network.ends_together`, without events: the transfers of all groups are one set of flows."""
+        key = tuple(map(tuple, groups)), self.epoch(time_s)
+        found = self._flows.get(key)
+        if found is None:
+            found = self._flows[key] = self._flows_together(groups, time_s)
+        ends_s = np.zeros(len(groups))
+        np.maximum.at(ends_s, found.group_of, found.sent * nbytes + found.latency_s)
+        return list(map(float, ends_s))
+
+    def _flows_together(self, groups: Sequence[Pairs], time_s: float) -> _Together:
         ways = [[way for way in (self.way(src, dst) for src, dst in pairs) if way] for pairs in groups]
-        group_of = [place for place, own in enumerate(ways) for _ in own]
-        whole, ends_s = FlowSet([way for own in ways for way in own]), [0.0] * len(groups)
-        latency_s = self.steady(time_s).latency_s
-        latencies_s = {way: latency_s(way) for way in dict.fromkeys(whole.ways)}
+        whole = FlowSet([way for own in ways for way in own])
+        sent, latency_s = np.zeros(whole.count), self.steady(time_s).latency_s
         for stretch in self._stretches(whole, self.epoch(time_s)):
-            sent_s = (stretch.start + stretch.seconds) * nbytes
             for portion in stretch.ending():
-                for flow in portion.flows.members.tolist():
-                    group = group_of[flow]
-                    ends_s[group] = max(ends_s[group], sent_s + latencies_s[whole.ways[flow]])
-        return ends_s
+                sent[portion.flows.members] = stretch.start + stretch.seconds
+        return _Together(
+            np.repeat(np.arange(len(ways)), [len(own) for own in ways]),
+            sent,
+            np.array([latency_s(way) for way in whole.ways], dtype=np.float64),
+        )
 
     def _sent_alone(self, transfers: FlowSet, epoch: int) -> list[_Stretch]:
         """As `_stretches`, kept."""

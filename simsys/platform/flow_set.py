@@ -72,13 +72,7 @@ class FlowSet:
         self.count = min(1, len(ways)) if joint else len(ways)
         """Flows that may have different rates."""
         self.members: Indexes = np.arange(self.count) if members is None else members
-        entries = [(flow, *part) for flow, way in enumerate(ways) for hop in way for part in hop]
-        if joint:
-            load = link_loads(ways)
-            entries = [(0, link, share) for link, share in load.items()]
-        self.flow_of: Indexes = np.array([flow for flow, _, _ in entries], dtype=np.intp)
-        self.link_of: Indexes = np.array([link for _, link, _ in entries], dtype=np.intp)
-        self.share_of: Floats = np.array([share for _, _, share in entries], dtype=np.float64)
+        self.flow_of, self.link_of, self.share_of = _entries([(tuple(link_loads(ways).items()),)] if joint else ways)
         self.started_bytes = 0.0
         """Bytes per flow of the transfers that have begun, not yet counted by the links."""
         self.sent_bytes = 0.0
@@ -118,6 +112,30 @@ class FlowSet:
         if found is None:
             found = self._subsets[key] = FlowSet([self.ways[flow] for flow in flows], self.whole, self.members[flows])
         return found
+
+
+def _entries(ways: Sequence[Way]) -> tuple[Indexes, Indexes, Floats]:
+    """The flow, the link and the share of every link that a flow uses."""
+    hops = [hop for way in ways for hop in way]
+    sizes = [len(hop) for hop in hops]
+    flows = np.repeat(np.arange(len(ways)), [len(way) for way in ways])
+    if max(sizes, default=1) == 1:
+        alone = np.array([hop[0] for hop in hops]).reshape(-1, 2)
+        return flows, alone[:, 0].astype(np.intp), alone[:, 1].copy()
+    first = np.cumsum([0, *sizes])
+    links, shares = np.empty(first[-1], dtype=np.intp), np.empty(first[-1])
+    single = [place for place, size in enumerate(sizes) if size == 1]
+    links[first[single]] = [hops[place][0][0] for place in single]
+    shares[first[single]] = [hops[place][0][1] for place in single]
+    users: dict[int, list[int]] = {}  # flows that spread over the same links share a hop
+    for place, (hop, size) in enumerate(zip(hops, sizes, strict=True)):
+        if size > 1:
+            users.setdefault(id(hop), []).append(place)
+    for places in users.values():
+        hop = hops[places[0]]
+        found, taken = np.array(hop), first[places][:, None] + np.arange(len(hop))
+        links[taken], shares[taken] = found[:, 0], found[:, 1]
+    return np.repeat(flows, sizes), links, shares
 
 
 @dataclass(slots=True, eq=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import ClassVar, Generic, Self, TypeVar
 
 import simpy
 from simpy.events import Event
 
+from simsys.errors import UsageError
 from simsys.platform.ecmp_collisions import Collision, collision
 from simsys.platform.environment import Environment
 from simsys.platform.events import At
@@ -18,7 +18,7 @@ from simsys.platform.link import Link
 from simsys.platform.link_schedule import LinkSchedule, Prepared, Step
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.occupancy import Occupancy
-from simsys.platform.routing import Way, link_loads
+from simsys.platform.routing import Hop, Way, link_loads
 from simsys.platform.timeline import Timeline
 from simsys.platform.topology import Topology
 from simsys.platform.traffic import Traffic
@@ -68,6 +68,7 @@ class Network(ABC, Generic[LinkT, Prepared]):
         self.changes_s = sorted({time_s for each in self._timelines.values() for time_s in each.changes_s})
         """When some link changes."""
         self._prepared: dict[tuple[tuple[int, int], ...], Prepared] = {}
+        self._hops_s: dict[int, tuple[Hop, float]] = {}  # by identity
         self._steady: dict[int, Self] = {}
         self._copies: dict[int, Self] = {}
 
@@ -193,17 +194,11 @@ class Network(ABC, Generic[LinkT, Prepared]):
             groups: Source and destination of the transfers of each group.
             nbytes: Bytes of each transfer.
             time_s: When they start; varying links are assumed constant from then on.
+
+        Raises:
+            UsageError: Links serve in turn, so no two groups that share links end together.
         """
-        copy = self.idle_copy(time_s)
-        started_s, ends_s = copy.env.now, [0.0] * len(groups)
-
-        def ended(place: int, _: Event) -> None:
-            ends_s[place] = copy.env.now - started_s
-
-        for place, pairs in enumerate(groups):
-            copy.begin(copy.prepare(pairs), nbytes).callbacks.append(partial(ended, place))
-        copy.env.run()
-        return ends_s
+        raise UsageError(f"links with contention: {self.contention} serve in turn, so groups do not end together")
 
     def seconds_together(self, collectives: Sequence[Sequence[LockStep]], time_s: float = 0.0) -> float:
         """Duration of collectives that start together on idle links, until the last one ends.
@@ -287,10 +282,16 @@ class Network(ABC, Generic[LinkT, Prepared]):
             [
                 links[hop[0][0]].spec.latency_s
                 if len(hop) == 1  # as most are, of millions
-                else max([links[link].spec.latency_s for link, _ in hop])
+                else self._slowest_s(hop)
                 for hop in way
             ]
         )
+
+    def _slowest_s(self, hop: Hop) -> float:
+        """The longest latency of parallel links, which many ways share."""
+        if id(hop) not in self._hops_s:  # kept with the hop, so that its identity stays its own
+            self._hops_s[id(hop)] = hop, max([self._links[link].spec.latency_s for link, _ in hop])
+        return self._hops_s[id(hop)][1]
 
     def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
         """Bytes/s of the slowest of some transfers, with a number of bytes on each link per byte of each transfer."""

@@ -123,8 +123,15 @@ def _capacities(out: Out, layers: Layers, bytes_per_s: Callable[[int], float]) -
 def link_loads(ways: Iterable[Way]) -> dict[int, float]:
     """Bytes that each link has to carry for one byte on each of the ways."""
     load: dict[int, float] = {}
+    spread: dict[int, tuple[Hop, list[None]]] = {}  # transfers that spread over the same links share a hop
     for way in ways:
         for hop in way:
-            for link, share in hop:
+            if len(hop) == 1:
+                link, share = hop[0]
                 load[link] = load.get(link, 0.0) + share
+            else:
+                spread.setdefault(id(hop), (hop, []))[1].append(None)
+    for hop, times in spread.values():
+        for link, share in hop:
+            load[link] = load.get(link, 0.0) + len(times) * share
     return load
