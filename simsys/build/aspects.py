@@ -18,7 +18,9 @@ Aspects: TypeAlias = Mapping[str, str]
 """The settings of each aspect as JSON, by the name of the aspect."""
 
 MODEL, NUM_GPUS, LAYOUT = "model", "number of GPUs or nodes", "layout"
-BATCH, MICRO_BATCH, LOAD, LENGTHS, NETWORK = "global batch", "micro-batch", "load", "lengths", "nodes and links"
+BATCH, MICRO_BATCH, LENGTHS, NETWORK = "global batch", "micro-batch", "lengths", "nodes and links"
+LOAD = "load or engine limits"
+"""One aspect, since measurements of batches limit the engine to the batch."""
 PATHS: Mapping[str, str] = {
     "model": MODEL,
     "model.sequence_length": LENGTHS,
@@ -37,9 +39,9 @@ PATHS: Mapping[str, str] = {
     "serving.precision": "precision",
     "serving.kv_precision": "precision",
     "serving.engine_release": "engine release",
-    "serving.max_num_seqs": "engine limits",
-    "serving.max_num_batched_tokens": "engine limits",
-    "serving.max_model_len": "engine limits",
+    "serving.max_num_seqs": LOAD,
+    "serving.max_num_batched_tokens": LOAD,
+    "serving.max_model_len": LOAD,
     "workload.arrivals": LOAD,
     "workload.prompt_tokens": LENGTHS,
     "workload.output_tokens": LENGTHS,

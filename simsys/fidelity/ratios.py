@@ -28,8 +28,8 @@ from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
-FEWEST_SOURCES = 2
-"""Sources below which the error of a kind of pairs is not stated: the errors of one source are too much alike."""
+MOST_ASPECTS = 3
+"""Aspects above which a set of them is no kind of its own."""
 
 _Errors: TypeAlias = NDArray[np.float64]
 _Rows: TypeAlias = NDArray[np.int64]
@@ -53,8 +53,8 @@ class Pairs:
 def errors_of_ratios(predictions: Sequence[Prediction]) -> dict[str, Any]:
     """Return the errors of ratios by family, metric and kind of pairs.
 
-    A kind is a set of aspects in which the pairs differ, or a class of such sets (`classes_of`). The pairs of a
-    source have the weight of its rows. Errors are stated of at least `FEWEST` rows of `FEWEST_SOURCES` sources.
+    A kind is a set of at most `MOST_ASPECTS` aspects in which the pairs differ, or a class of all sets (`classes_of`).
+    The pairs of a source have the weight of its rows. Errors are stated of at least `FEWEST` rows.
 
     Args:
         predictions: Predictions of held-out rows.
@@ -70,7 +70,8 @@ def errors_of_ratios(predictions: Sequence[Prediction]) -> dict[str, Any]:
         for differing, pairs in _pairs(rows):
             kinds = found.setdefault((family, metric), {})
             aspects.setdefault((family, metric), set()).update(differing)
-            for kind in (kind_name(differing), *classes_of(differing)):
+            own = [kind_name(differing)] if len(differing) <= MOST_ASPECTS else []
+            for kind in (*own, *classes_of(differing)):
                 kinds.setdefault(kind, {}).setdefault(source, []).append(pairs)
     document: dict[str, Any] = {}
     for (family, metric), kinds in sorted(found.items()):
@@ -138,7 +139,7 @@ def _statistics(sources: Mapping[str, Sequence[Pairs]]) -> dict[str, Any] | None
         values.append(own_values)
         weights.append(np.full(own_ratios.size, places.size / own_ratios.size))
         rows, counted = rows + int(places.size), counted + own_ratios.size
-    if rows < FEWEST or len(sources) < FEWEST_SOURCES:
+    if rows < FEWEST:
         return None
     ratio, value, weight = np.concatenate(ratios), np.concatenate(values, axis=1), np.concatenate(weights)
     return {
