@@ -17,11 +17,11 @@ from conftest import FIGURES
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from simsys.check import check_file
-from simsys.comparison.attribution import attribute
-from simsys.comparison.compare import Settings, compare
-from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import MIXTURES
+from simsys.level_study.attribution import attribute
+from simsys.level_study.compare import Settings, compare
+from simsys.level_study.variants import HIGH, MEDIUM, as_variant
 from tests.helpers import reference_executor
 from tests.helpers.level_of_detail_suite import FILE, QUICK, SHARED, counted, quick
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from conftest import FIGURES
 
-from simsys.comparison.isolated import isolated
-from simsys.comparison.measurement import Measurement
-from simsys.comparison.measurement import measure as measured
-from simsys.comparison.variants import MEDIUM
 from simsys.config.experiment import SimulationConfig
+from simsys.level_study.isolated import isolated
+from simsys.level_study.measurement import Measurement
+from simsys.level_study.measurement import measure as measured
+from simsys.level_study.variants import MEDIUM
 
 REQUESTS = 10_000
 OUTPUT_TOKENS = 128

@@ -22,15 +22,15 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.generated import write_or_check  # noqa: E402
 from simsys.check import check_file  # noqa: E402
-from simsys.comparison.attribution import attribute  # noqa: E402
-from simsys.comparison.compare import Settings  # noqa: E402
-from simsys.comparison.conclusion import conclude  # noqa: E402
-from simsys.comparison.study import study  # noqa: E402
-from simsys.comparison.variants import HIGH  # noqa: E402
 from simsys.config.experiment import SimulationConfig  # noqa: E402
-from simsys.report.comparison_page import page_text  # noqa: E402
-from simsys.report.comparison_plot import plot_comparison  # noqa: E402
+from simsys.level_study.attribution import attribute  # noqa: E402
+from simsys.level_study.compare import Settings  # noqa: E402
+from simsys.level_study.conclusion import conclude  # noqa: E402
+from simsys.level_study.study import study  # noqa: E402
+from simsys.level_study.variants import HIGH  # noqa: E402
 from simsys.report.export import json_text  # noqa: E402
+from simsys.report.level_study_page import page_text  # noqa: E402
+from simsys.report.level_study_plot import plot_comparison  # noqa: E402
 from tests.helpers import reference_executor  # noqa: E402
 
 FOLDER = ROOT / "docs"

@@ -13,7 +13,7 @@ from simsys.executors.iterations.played import PlayedPrograms
 from simsys.executors.meets import Meets
 from simsys.metrics.result import RunResult
 from simsys.simulation import NONE_MET, simulate
-from tests.helpers.comparison_toys import contended, jobs
+from tests.helpers.level_study_toys import contended, jobs
 
 ONE_CARD = {"gpu": "H100-SXM", "num_nodes": 4, "gpus_per_node": 8, "nic": {"bandwidth": "50 GB/s", "count": 1}}
 """Groups that lie across nodes share the card of each node."""

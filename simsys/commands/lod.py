@@ -54,9 +54,9 @@ def lod(
     as_json: bool,
 ) -> int:
     """Simulate the scenarios in FILE at both levels of detail, and compare cost and results."""
-    from simsys.comparison.compare import Settings
-    from simsys.comparison.study import study
-    from simsys.report.comparison import comparison_text
+    from simsys.level_study.compare import Settings
+    from simsys.level_study.study import study
+    from simsys.report.level_study import comparison_text
     from simsys.report.outcome import plan_scenarios
 
     plans = plan_scenarios(file, assignments, names)
@@ -89,9 +89,9 @@ def lod(
 
 def _write(data: dict[str, object], out: Path) -> list[Path]:
     """Write the comparison as JSON and as a picture."""
-    from simsys.report.comparison_plot import plot_comparison
     from simsys.report.export import json_text
     from simsys.report.files import write_files
+    from simsys.report.level_study_plot import plot_comparison
 
     text = json_text({"schema_version": SCHEMA_VERSION, **data})
     files = write_files(out, {f"{NAME}.json": lambda file: file.write(text)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from simsys.report.console import answer, say
 if TYPE_CHECKING:
     from simsys.fidelity.case import Case
     from simsys.fidelity.tables.reading import Reading
+    from simsys.report.validation import Validation
 
 
 @click.command()
@@ -42,6 +44,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the expected errors by engine, regime and load, as YAML.",
 )
+@click.option(
+    "--expected-ratios",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the expected errors of ratios of two runs by what differs, as YAML.",
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
 @JSON
 @common
@@ -53,6 +61,7 @@ def validate(
     strict: bool,
     held_out: int | None,
     expected_errors: Path | None,
+    expected_ratios: Path | None,
     jobs: int,
     as_json: bool,
 ) -> None:
@@ -79,11 +88,20 @@ def validate(
         warnings=[text for each in readings for text in each.warnings],
     )
     written = found.write(out) if out is not None else []
+    heading = partial(_heading, [reading.file for reading in readings], held_out)
     if expected_errors is not None:
         from simsys.fidelity.expected import write_errors_by_regime
 
-        heading = _heading([reading.file for reading in readings], held_out)
-        written += write_errors_by_regime(expected_errors, predictions, read, heading=heading)
+        text = heading("--expected-errors")
+        written += write_errors_by_regime(expected_errors, predictions, read, heading=text)
+    if expected_ratios is not None:
+        from simsys.fidelity.ratios import write_errors_of_ratios
+
+        written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
+    _print(found, written, as_json=as_json)
+
+
+def _print(found: Validation, written: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         answer_json({"validation": found.as_dict(), "files": [str(path) for path in written]})
     else:
@@ -117,11 +135,11 @@ def _cases(readings: Sequence[Reading], held_out: int | None) -> Sequence[Case]:
     return not_looked_at(cases, held_out)
 
 
-def _heading(files: Sequence[str], held_out: int | None) -> str:
+def _heading(files: Sequence[str], held_out: int | None, option: str) -> str:
     """The header comment of a file of expected errors: which rows they are from."""
     options = [] if held_out is None else ["--held-out", str(held_out)]
     command = shlex.join(["simsys", "validate", *(Path(file).name for file in files), *options])
-    made = f"by `{command} --expected-errors FILE`, {datetime.now(UTC).date()}."
+    made = f"by `{command} {option} FILE`, {datetime.now(UTC).date()}."
     if held_out is None:
         return f"Errors on all rows, whether the profiles were fitted to them or not,\n{made}"
     return (

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import simsys.comparison.compare as module
+import simsys.level_study.compare as module
 from simsys.cli import cli
-from tests.helpers.comparison_toys import at_once
+from tests.helpers.level_study_toys import at_once
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 
@@ -101,7 +101,7 @@ def test_an_interrupt_leaves_what_was_found(here: Path, monkeypatch: pytest.Monk
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simsys.comparison.study.break_down", interrupted)
+    monkeypatch.setattr("simsys.level_study.study.break_down", interrupted)
     result = lod(here, CHAT, "--profile", "--no-files")
     assert result.exit_code == 130
     assert "conclusion" in result.stdout

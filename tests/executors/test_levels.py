@@ -18,7 +18,7 @@ from simsys.executors.steps.run_passes import MultiStepRuns
 from simsys.model.work import Precision
 from simsys.simulation import simulate
 from simsys.testing import toy_platform
-from tests.helpers.comparison_toys import jobs
+from tests.helpers.level_study_toys import jobs
 
 ALL = {**LEVELS, **MIXTURES, **{f"medium, {links.value}": each for links, each in MEDIUM.items()}}
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import experiments
-from simsys.comparison.measurement import differences, figures
-from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.config.scenarios import read_scenarios
+from simsys.level_study.measurement import differences, figures
+from simsys.level_study.variants import HIGH, MEDIUM, as_variant
 
 FILE = Path(next(iter(experiments.__path__))) / "level_of_detail.yaml"
 COUNTS = Path(__file__).parent / "level_of_detail_counts.json"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simsys.comparison.amounts import amount, unit, with_amount
-from simsys.comparison.compare import Settings
-from simsys.comparison.estimate import Estimate, estimate
-from simsys.comparison.measurement import Measurement, differences, measure
-from simsys.comparison.variants import OCCUPIED, RUNS, attribution_variants
 from simsys.config.experiment import SimulationConfig
 from simsys.job_run import NONE_MET
+from simsys.level_study.amounts import amount, unit, with_amount
+from simsys.level_study.compare import Settings
+from simsys.level_study.estimate import Estimate, estimate
+from simsys.level_study.measurement import Measurement, differences, measure
+from simsys.level_study.variants import OCCUPIED, RUNS, attribution_variants
 
 SECONDS = 3.0
 """CPU time of high in an attribution, about; a part of the scenario shows the same shares as all of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsys.comparison.conclusion import conclude
+from simsys.level_study.conclusion import conclude
 
 
 def row(name: str, error: float, speedup: float = 200.0) -> dict[str, Any]:

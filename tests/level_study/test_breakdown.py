@@ -12,9 +12,9 @@ import simpy
 
 import frameworks
 import simsys
-from simsys.comparison.breakdown import OTHER, SIMPY, break_down, group, shares
+from simsys.level_study.breakdown import OTHER, SIMPY, break_down, group, shares
 from simsys.units import Dimension, parse
-from tests.helpers.comparison_toys import SETTINGS, serving
+from tests.helpers.level_study_toys import SETTINGS, serving
 
 
 def test_files_belong_to_packages() -> None:

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-import simsys.comparison.estimate as module
-from simsys.comparison.amounts import with_amount
-from simsys.comparison.estimate import estimate
-from simsys.comparison.variants import HIGH, as_variant
+import simsys.level_study.estimate as module
 from simsys.config.experiment import SimulationConfig
-from tests.helpers.comparison_toys import jobs, serving, training
+from simsys.level_study.amounts import with_amount
+from simsys.level_study.estimate import estimate
+from simsys.level_study.variants import HIGH, as_variant
+from tests.helpers.level_study_toys import jobs, serving, training
 
 
 @pytest.mark.parametrize("config", [serving(), training(), jobs()], ids=lambda config: config.name)

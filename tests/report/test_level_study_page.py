@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from simsys.comparison.attribution import attribute
-from simsys.comparison.peers import CONTENDED, LLAMA
-from simsys.comparison.study import study
-from simsys.report.comparison_page import page_text
+from simsys.level_study.attribution import attribute
+from simsys.level_study.peers import CONTENDED, LLAMA
+from simsys.level_study.study import study
+from simsys.report.level_study_page import page_text
 from simsys.report.text import WIDTH
-from tests.helpers.comparison_toys import SETTINGS, serving
+from tests.helpers.level_study_toys import SETTINGS, serving
 from tests.helpers.places import ROOT
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from simsys.comparison.compare import Settings
 from simsys.config.experiment import SimulationConfig
+from simsys.level_study.compare import Settings
 
 
 def at_once(function: Callable[..., Any], limit_s: float | None, *args: Any, **options: Any) -> Any:

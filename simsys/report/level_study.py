@@ -32,7 +32,7 @@ def comparison_text(data: Mapping[str, Any]) -> str:
     """Describe a comparison: speed and error, figures, cost, reasons, attribution, breakdown, conclusion.
 
     Args:
-        data: See `simsys.comparison.study`.
+        data: See `simsys.level_study.study`.
     """
     return "\n\n".join("\n".join(block) for block in blocks(data).values() if block)
 

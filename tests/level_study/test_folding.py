@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from simsys.comparison.compare import compare
-from simsys.comparison.folding import check_folding
 from simsys.errors import InfeasibleError
-from tests.helpers.comparison_toys import SETTINGS, jobs, serving, training
+from simsys.level_study.compare import compare
+from simsys.level_study.folding import check_folding
+from tests.helpers.level_study_toys import SETTINGS, jobs, serving, training
 
 JITTER = {"jitter": {"compute": 0.05}}
 STRAGGLER = {"exceptions": [{"gpus": [1], "speed": 0.8}]}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simsys.comparison.study import study
-from simsys.report.comparison import (
+from simsys.level_study.study import study
+from simsys.report.level_study import (
     attribution_lines,
     blocks,
     breakdown_lines,
@@ -18,7 +18,7 @@ from simsys.report.comparison import (
     times,
 )
 from simsys.report.text import WIDTH
-from tests.helpers.comparison_toys import SETTINGS, contended, jobs, serving, training
+from tests.helpers.level_study_toys import SETTINGS, contended, jobs, serving, training
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 

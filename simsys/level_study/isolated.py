@@ -61,7 +61,7 @@ def _context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["simsys.comparison.measurement"])
+    context.set_forkserver_preload(["simsys.level_study.measurement"])
     return context
 
 

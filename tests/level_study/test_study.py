@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from simsys.comparison.study import machine, study
-from tests.helpers.comparison_toys import SETTINGS, jobs, serving, training
+from simsys.level_study.study import machine, study
+from tests.helpers.level_study_toys import SETTINGS, jobs, serving, training
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 

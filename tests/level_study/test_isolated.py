@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from simsys.comparison.isolated import TooSlowError, isolated
 from simsys.errors import InfeasibleError, InternalError, SimsysError, UnknownNameError, UsageError
+from simsys.level_study.isolated import TooSlowError, isolated
 
 
 def doubled(value: int, *, more: int = 0) -> int:

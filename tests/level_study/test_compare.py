@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from simsys.comparison.amounts import amount
-from simsys.comparison.compare import Settings, compare
-from simsys.comparison.estimate import Estimate, estimate
-from simsys.comparison.isolated import TooSlowError
-from simsys.comparison.measurement import measure
-from simsys.comparison.variants import HIGH, MEDIUM
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
-from tests.helpers.comparison_toys import SETTINGS, at_once, contended, jobs, serving, training
+from simsys.level_study.amounts import amount
+from simsys.level_study.compare import Settings, compare
+from simsys.level_study.estimate import Estimate, estimate
+from simsys.level_study.isolated import TooSlowError
+from simsys.level_study.measurement import measure
+from simsys.level_study.variants import HIGH, MEDIUM
+from tests.helpers.level_study_toys import SETTINGS, at_once, contended, jobs, serving, training
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 

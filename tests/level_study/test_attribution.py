@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.comparison.amounts import amount
-from simsys.comparison.attribution import attribute, part_of
-from simsys.comparison.variants import ANALYTICAL, ATTRIBUTION, HIGH, MACRO, OCCUPIED, RUNS
 from simsys.errors import UsageError
-from tests.helpers.comparison_toys import SETTINGS, contended, jobs, serving, training
+from simsys.level_study.amounts import amount
+from simsys.level_study.attribution import attribute, part_of
+from simsys.level_study.variants import ANALYTICAL, ATTRIBUTION, HIGH, MACRO, OCCUPIED, RUNS
+from tests.helpers.level_study_toys import SETTINGS, contended, jobs, serving, training
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.comparison.variants import (
+from simsys.errors import UsageError
+from simsys.level_study.variants import (
     ANALYTICAL,
     ATTRIBUTION,
     BOTH,
@@ -16,8 +17,7 @@ from simsys.comparison.variants import (
     as_variant,
     attribution_variants,
 )
-from simsys.errors import UsageError
-from tests.helpers.comparison_toys import contended, jobs, serving, training
+from tests.helpers.level_study_toys import contended, jobs, serving, training
 
 
 def test_abstractions_save_events_and_change_no_time_on_quiet_links() -> None:

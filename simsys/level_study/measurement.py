@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from simsys.comparison.amounts import amount, with_amount
-from simsys.comparison.variants import MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InternalError, SimsysError
+from simsys.level_study.amounts import amount, with_amount
+from simsys.level_study.variants import MEDIUM, as_variant
 from simsys.metrics.result import RunResult
 from simsys.sums import ordered_sum
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simsys.report.comparison_plot import plot_comparison
+from simsys.report.level_study_plot import plot_comparison
 
 
 def row(name: str, kind: str, speedup: float, error: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simsys.comparison.reasons import EXACT
+from simsys.level_study.reasons import EXACT
 from simsys.report.text import number, percent
 
 CLOSE, SAFE = 0.01, 0.03
@@ -20,7 +20,7 @@ def conclude(data: Mapping[str, Any]) -> list[str]:
     """Sentences on where medium can be trusted, what it saves, and what high is for.
 
     Args:
-        data: A comparison as data; see `simsys.comparison.study`.
+        data: A comparison as data; see `simsys.level_study.study`.
     """
     rows = data["scenarios"]
     if not rows:

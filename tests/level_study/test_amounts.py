@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simsys.comparison.amounts import amount, drawn, unit, with_amount
 from simsys.errors import UsageError
+from simsys.level_study.amounts import amount, drawn, unit, with_amount
 from simsys.simulation import simulate
-from tests.helpers.comparison_toys import jobs, serving, training
+from tests.helpers.level_study_toys import jobs, serving, training
 
 
 def test_requests_iterations_and_jobs_are_counted() -> None:

@@ -6,9 +6,9 @@ import time
 from typing import Any, NamedTuple
 
 from simsys.build.job import build, build_job
-from simsys.comparison.variants import HIGH, as_variant
 from simsys.config.experiment import SimulationConfig
 from simsys.job_run import JobRun
+from simsys.level_study.variants import HIGH, as_variant
 
 TRIAL_S = 1.0
 """CPU time that a trial may take."""

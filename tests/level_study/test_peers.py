@@ -6,7 +6,7 @@ from pathlib import Path
 
 import experiments
 from simsys.check import check_file
-from simsys.comparison.peers import CONTENDED, LLAMA, PEERS
+from simsys.level_study.peers import CONTENDED, LLAMA, PEERS
 
 FILE = Path(next(iter(experiments.__path__))) / "level_of_detail.yaml"
 

@@ -17,7 +17,7 @@ def plot_comparison(data: Mapping[str, Any], path: Path) -> Path:
     """Draw the speed-up of medium over high against its largest difference.
 
     Args:
-        data: See `simsys.comparison.study`.
+        data: See `simsys.level_study.study`.
         path: The file.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simsys.comparison.reasons import reasons
+from simsys.level_study.reasons import reasons
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import simpy
 
-from simsys.comparison.amounts import amount, unit
-from simsys.comparison.attribution import part_of
-from simsys.comparison.compare import Settings
-from simsys.comparison.variants import HIGH, MEDIUM, as_variant
 from simsys.config.experiment import SimulationConfig
+from simsys.level_study.amounts import amount, unit
+from simsys.level_study.attribution import part_of
+from simsys.level_study.compare import Settings
+from simsys.level_study.variants import HIGH, MEDIUM, as_variant
 from simsys.sums import ordered_sum
 
 SIMPY, OTHER = "SimPy", "other"

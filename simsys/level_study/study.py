@@ -10,12 +10,12 @@ from typing import Any
 import simpy
 
 from simsys import interrupts
-from simsys.comparison.attribution import attribute
-from simsys.comparison.breakdown import break_down
-from simsys.comparison.compare import Settings, compare
-from simsys.comparison.conclusion import conclude
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError, UsageError
+from simsys.level_study.attribution import attribute
+from simsys.level_study.breakdown import break_down
+from simsys.level_study.compare import Settings, compare
+from simsys.level_study.conclusion import conclude
 from simsys.version import __version__
 
 Told = Callable[[str], object]

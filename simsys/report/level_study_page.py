@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simsys.comparison.peers import MACHINE, PEERS
-from simsys.report.comparison import attribution_lines, blocks, table
+from simsys.level_study.peers import MACHINE, PEERS
+from simsys.report.level_study import attribution_lines, blocks, table
 from simsys.report.text import number
 
 HEAD = """\
@@ -55,7 +55,7 @@ def page_text(data: Mapping[str, Any], command: str, picture: str) -> str:
     """The page in Markdown.
 
     Args:
-        data: See `simsys.comparison.study`; ``naive`` has the times of plain SimPy.
+        data: See `simsys.level_study.study`; ``naive`` has the times of plain SimPy.
         command: The command that writes the page.
         picture: The file name of the plot, beside the page.
     """

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simsys.comparison.amounts import amount, drawn, unit, with_amount
-from simsys.comparison.estimate import Estimate, estimate
-from simsys.comparison.folding import check_folding
-from simsys.comparison.isolated import TooSlowError, isolated
-from simsys.comparison.measurement import Measurement, differences, measure
-from simsys.comparison.reasons import reasons
-from simsys.comparison.variants import HIGH, MEDIUM
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
+from simsys.level_study.amounts import amount, drawn, unit, with_amount
+from simsys.level_study.estimate import Estimate, estimate
+from simsys.level_study.folding import check_folding
+from simsys.level_study.isolated import TooSlowError, isolated
+from simsys.level_study.measurement import Measurement, differences, measure
+from simsys.level_study.reasons import reasons
+from simsys.level_study.variants import HIGH, MEDIUM
 from simsys.report.text import number, time
 
 Caller = Callable[..., Any]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import simsys.comparison.measurement as module
-from simsys.comparison.measurement import differences, measure
-from simsys.comparison.variants import HIGH, MEDIUM, Variant, as_variant
+import simsys.level_study.measurement as module
 from simsys.errors import InternalError
+from simsys.level_study.measurement import differences, measure
+from simsys.level_study.variants import HIGH, MEDIUM, Variant, as_variant
 from simsys.simulation import simulate
-from tests.helpers.comparison_toys import contended, jobs, serving, training
+from tests.helpers.level_study_toys import contended, jobs, serving, training
 
 pytestmark = pytest.mark.usefixtures("what_others_left_is_kept")
 
