@@ -49,7 +49,8 @@ def test_files_are_printed() -> None:
 
 
 def test_each_scenario_and_target_has_a_folder() -> None:
-    Path("x.yaml").write_text(yaml.safe_dump({"defaults": SERVING, "scenarios": [{"name": "a"}, changed]}))
+    scenarios = [{"name": "a"}, {"name": "b", "serving": {"max_num_seqs": 8}}]
+    Path("x.yaml").write_text(yaml.safe_dump({"defaults": SERVING, "scenarios": scenarios}))
     found = run("emit", "x.yaml", "--for", "vllm", "--out", "out")
     assert found.exit_code == 0, found.stderr
     written = sorted(str(path) for path in Path("out").rglob("*") if path.is_file())
