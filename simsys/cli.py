@@ -11,6 +11,7 @@ from simsys.commands import (
     catalogue,
     check,
     collectives,
+    emit,
     import_trace,
     lod,
     memory,
@@ -29,7 +30,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys list models
 
 Commands: run, check, memory, topology, collectives, lod, import-trace, validate,
-calibrate, list, show. 'simsys COMMAND --help' says more."""
+calibrate, emit, list, show. 'simsys COMMAND --help' says more."""
 
 
 def main() -> None:
@@ -63,6 +64,7 @@ for _command in (
     lod.lod,
     validate.validate,
     calibrate.calibrate,
+    emit.emit,
     catalogue.list_,
     catalogue.show,
 ):

@@ -1,0 +1,133 @@
+"""A scenario to be emitted, with the parts that templates ask for: GPUs, model and checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from simsys.build.cluster import build_cluster
+from simsys.build.model import build_model
+from simsys.config.architectures import listed_models
+from simsys.config.experiment import SimulationConfig
+from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
+from simsys.input_files import path_from
+from simsys.model.model import Model
+from simsys.model.model_db import load_model
+
+_CHECKPOINT = re.compile(r"config\.json of ([\w.-]+/[\w.-]+)(?! and )\b(?! and )")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A scenario with its GPUs and model.
+
+    Args:
+        config: The scenario in canonical form.
+        model: Its model.
+        num_nodes: Nodes of the cluster.
+        gpus_per_node: GPUs of each node.
+        checkpoint: Path or Hugging Face id of the weights; empty if none is known.
+        release: Release of the tool for which files are written.
+    """
+
+    config: SimulationConfig
+    model: Model
+    num_nodes: int
+    gpus_per_node: int
+    checkpoint: str
+    release: str
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of a training job, or GPUs of all replicas."""
+        given = self.config.parallelism
+        return given.shards * (given.dp_degree or 1)
+
+
+def deployment_of(config: SimulationConfig, release: str, checkpoint: str | None) -> Deployment:
+    """Look up the parts of a scenario.
+
+    Args:
+        config: The scenario, of training or serving.
+        release: Release of the tool.
+        checkpoint: The weights; by default as `checkpoint_of`.
+
+    Raises:
+        SimsysError: The cluster or the model cannot be built.
+    """
+    cluster = build_cluster(config.hardware, config.network, config.folder)
+    model = build_model(config.model, config.folder)
+    gpus = cluster.num_nodes * cluster.gpus_per_node
+    return Deployment(
+        _canonical(config, model, gpus),
+        model,
+        cluster.num_nodes,
+        cluster.gpus_per_node,
+        checkpoint or checkpoint_of(config, model),
+        release,
+    )
+
+
+def checkpoint_of(config: SimulationConfig, model: Model) -> str:
+    """The weights of a model: the folder of its Hugging Face configuration, or the id in the model DB; else empty."""
+    if config.model.huggingface is not None:
+        path = path_from(config.folder, config.model.huggingface).resolve()
+        return str(path.parent if path.suffix == ".json" else path)
+    return _checkpoint_ids().get(model.name, "") if config.model.name is not None else ""
+
+
+def checkpoint_of_name(name: str) -> str:
+    """The Hugging Face id of a model of the DB; empty if none is known."""
+    return _checkpoint_ids().get(load_model(name).name, "")
+
+
+def model_of_checkpoint(checkpoint: str) -> str | None:
+    """The model of the DB with these weights; None if there is none."""
+    return next((name for name, known in _checkpoint_ids().items() if known == checkpoint), None)
+
+
+@cache
+def _checkpoint_ids() -> dict[str, str]:
+    """Hugging Face ids by name of the model, where the source of its figures is exactly one repository."""
+    return dict(_ids())
+
+
+def _ids() -> Iterator[tuple[str, str]]:
+    for listed in listed_models():
+        found = _CHECKPOINT.search(listed.architecture.source)
+        if found is not None:
+            yield listed.architecture.name, found[1]
+
+
+def _canonical(config: SimulationConfig, model: Model, gpus: int) -> SimulationConfig:
+    """The scenario with its data-parallel degree, and without settings that have no effect."""
+    given = config.parallelism
+    degree = given.dp_degree
+    pools = config.serving is not None and (config.serving.disaggregated or config.serving.autoscaling)
+    if degree is None and not pools:
+        degree = max(1, gpus // given.shards)
+    strategy = _strategy(given, degree or 1) if config.training is not None else None
+    changes: dict[str, object] = {"dp_degree": degree, "strategy": strategy}
+    if given.pp_stages == 1:
+        changes["schedule"] = "1f1b"
+    updates: dict[str, object] = {"parallelism": given.model_copy(update=changes)}
+    if config.serving is not None and degree == 1:
+        updates["serving"] = config.serving.model_copy(update={"router": "round_robin", "router_options": {}})
+    if config.model.name is not None and config.model.layers is None:
+        updates["model"] = config.model.model_copy(update={"name": model.name})
+    elif config.model.huggingface is not None:
+        folder = checkpoint_of(config, model)
+        updates["model"] = config.model.model_copy(update={"huggingface": folder})
+    return config.model_copy(update=updates).located_in(config.folder)
+
+
+def _strategy(given: ParallelismConfig, degree: int) -> str:
+    """The kinds of parallelism of a training job, with DDP where replicas have none."""
+    degrees = {"TP": given.tp_degree, "CP": given.cp_degree, "EP": given.ep_degree, "PP": given.pp_stages}
+    kinds = {kind for kind, size in degrees.items() if size > 1}
+    data = next((kind for kind in DATA_STRATEGIES if kind in given.parts), "DDP")
+    if degree * given.cp_degree > 1:
+        kinds.add(data)
+    return "_".join(kind for kind in STRATEGY_PARTS if kind in kinds) or "None"
