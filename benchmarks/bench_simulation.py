@@ -83,7 +83,7 @@ def test_pipeline_of_64_stages_and_512_micro_batches_medium(measure: Any) -> Non
     assert result.events < 64 * 2 * 512
 
 
-@pytest.mark.parametrize("topology", ["fat_tree", "rail_optimized"])
+@pytest.mark.parametrize("topology", ["switch", "fat_tree"])
 def test_all_kinds_of_parallelism_on_9216_gpus_medium(measure: Any, topology: str) -> None:
     """A mixture of experts of 141 billion parameters, TP 8, PP 8, EP 8 in DP 144; building the cluster included."""
     config = {
@@ -100,9 +100,9 @@ def test_all_kinds_of_parallelism_on_9216_gpus_medium(measure: Any, topology: st
         "training": {"batch_size_per_gpu": 1, "gradient_accumulation_steps": 16, "num_iterations": 1},
         "simulation": {"lod": "medium"},
     }
-    result = measure(config, "iterations", 1, rounds=2)
+    result = measure(config, "iterations", 1, rounds=1)
     assert result.metrics["num_gpus"] == 9216
-    assert result.events < 9216
+    assert result.events < 3 * 9216
 
 
 def test_a_month_with_failures_on_16384_gpus_medium(measure: Any) -> None:

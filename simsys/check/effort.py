@@ -25,6 +25,9 @@ GPU_S = 120e-6
 TRAINING_GPU_S, MEMBER_S = 0.4e-3, 0.8e-3
 """Time of each GPU that trains on several nodes, with its mirrored ranks, and of each member of a data-parallel group,
 with the look-up of its routes for each step of each algorithm."""
+SPREAD_S = 5e-6
+"""Time of each such GPU for each link that a transfer between the first and the last one uses: hundreds if three levels
+of switches spread the bytes over all paths."""
 BLOCK_EVENTS = {"plain": 4, "sharded": 6, "tensor": 16, "context": 40}
 """Events of a block's passes with a micro-batch at medium, by the division of the block, counted in runs of 24
 blocks."""
@@ -92,7 +95,8 @@ def cluster_s(job: TrainingJob | ServingJob) -> float:
     built_s, layout = GPU_S * job.cluster.num_gpus, job.layout
     if isinstance(job, ServingJob) or layout.world_size <= job.cluster.gpus_per_node:
         return built_s
-    return built_s + TRAINING_GPU_S * layout.world_size + MEMBER_S * layout.data
+    links = sum(len(hop) for hop in job.cluster.topology.way(0, layout.world_size - 1))
+    return built_s + (TRAINING_GPU_S + SPREAD_S * links) * layout.world_size + MEMBER_S * layout.data
 
 
 def block_events(job: TrainingJob, micro_batches: int) -> float:

@@ -23,6 +23,11 @@ from tests.helpers.places import ROOT
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.yaml"))
 MANY = {
     "gpus": {"hardware": {"profile": "dgx-h100", "num_nodes": 4000}},
+    "paths": {
+        "hardware": {"profile": "dgx-h100", "num_nodes": 512},
+        "network": {"topology_type": "fat_tree"},
+        "parallelism": {"strategy": "TP_DDP", "tp_degree": 4},
+    },
     "micro-batches at high": {"training": {"gradient_accumulation_steps": 5000}, "simulation": {"lod": "high"}},
     "iterations": {"training": {"num_iterations": 1_000_000}, "simulation": {"collect_events": True}},
     "requests": {
