@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,21 +21,13 @@ print(sweep(config, over={{"parallelism.tp_degree": [1, 2]}}, jobs=2))
 
 def test_a_sweep_in_python_is_a_table(tmp_path: Path) -> None:
     config = SimulationConfig(**BASE)
-    found = sweep(
-        config,
-        over={"parallelism.tp_degree": "1..8 x2"},
-        where="tp_degree <= 4",
-        metrics=["bubble_s"],
-        jobs=1,
-        folder=tmp_path,
-    )
+    section: dict[str, Any] = {"where": "tp_degree <= 4", "metrics": ["bubble_s"], "folder": tmp_path}
+    found = sweep(config, over={"parallelism.tp_degree": "1..8 x2"}, jobs=1, **section)
     assert repr(found) == "<SweepResult 'experiment' 3 points: 3 ok>"
     table = found.table()
     assert list(table["parallelism.tp_degree"]) == [1, 2, 4]
     assert "bubble_s" in table
-    again = sweep(
-        config, {"parallelism.tp_degree": "1..8 x2"}, where="tp_degree <= 4", metrics=["bubble_s"], folder=tmp_path
-    )
+    again = sweep(config, {"parallelism.tp_degree": "1..8 x2"}, **section)
     assert again.summary.simulated == 0
     assert again.columns == found.columns
 

@@ -10,6 +10,8 @@ from simsys.sweep.run import run_sweep
 from simsys.sweep.store import Store
 from tests.helpers.sweeps import BASE, SERVING, InThisProcess, plan
 
+THREE = ("parallelism.tp_degree", "training.batch_size_per_gpu", "hardware.num_nodes")
+
 
 @pytest.mark.parametrize(
     ("base", "over", "drawn"),

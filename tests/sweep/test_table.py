@@ -51,8 +51,11 @@ def test_targets_are_met_by_a_share_of_requests(tmp_path: Path) -> None:
     sweep = {"over": {"slo.ttft": ["1 us", "10 s"]}}
     with store_of(tmp_path, sweep, SERVING) as store:
         assert table_of(store)["meets_slo"] == [False, True]
-    with store_of(tmp_path / "none", {**sweep, "slo_attainment": 0.0}, SERVING) as store:
-        assert table_of(store)["meets_slo"] == [True, True]
+        median_ms = table_of(store)["p50_ttft_ms"][1]
+    for share, met in ((0.4, True), (0.9, False)):
+        sweep = {"over": {"slo.ttft": [f"{median_ms} ms"]}, "slo_attainment": share}
+        with store_of(tmp_path / str(share), sweep, SERVING) as store:
+            assert table_of(store)["meets_slo"] == [met]
 
 
 def test_metrics_are_chosen(tmp_path: Path) -> None:
