@@ -16,6 +16,7 @@ from simsys.commands import (
     lod,
     memory,
     run,
+    sweep,
     topology,
     validate,
 )
@@ -29,8 +30,8 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, check, memory, topology, collectives, lod, import-trace, validate,
-calibrate, emit, list, show. 'simsys COMMAND --help' says more."""
+Commands: run, sweep, check, memory, topology, collectives, lod, import-trace,
+validate, calibrate, emit, list, show. 'simsys COMMAND --help' says more."""
 
 
 def main() -> None:
@@ -56,6 +57,7 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     run.run,
+    sweep.sweep,
     check.check,
     memory.memory,
     collectives.collectives,

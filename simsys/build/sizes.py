@@ -44,6 +44,11 @@ def size_problem(
     return None
 
 
+def num_gpus_of(hardware: HardwareConfig, paths: Sequence[Path] = ()) -> int:
+    """The number of GPUs of a cluster, which is not built; arguments and errors as `size_problem`."""
+    return sum(count * size for count, size, _ in _kinds(hardware, paths))
+
+
 def _kinds(hardware: HardwareConfig, paths: Sequence[Path]) -> Iterator[tuple[int, int, NodeProfile | None]]:
     """For each kind of node: number of nodes, GPUs per node, and profile."""
     own = hardware.gpus_per_node

@@ -10,6 +10,6 @@ May import: build, config, errors, executors, framework, model, parallel, simula
 
 from __future__ import annotations
 
-from simsys.check.scenario import check_config, check_file, check_scenario, sound
+from simsys.check.scenario import check_config, check_file, check_scenario, judged, sound
 
-__all__ = ["check_config", "check_file", "check_scenario", "sound"]
+__all__ = ["check_config", "check_file", "check_scenario", "judged", "sound"]

@@ -142,6 +142,19 @@ def sound(config: SimulationConfig) -> Built:
     return verdict.built
 
 
+def judged(config: SimulationConfig) -> Verdict:
+    """Check a scenario as `sound` does, without proposals of other settings, which take most of the time."""
+    if config.jobs is not None:
+        return _verdict(config)
+    found = Findings(unlocated(config.model_dump(exclude_unset=True)))
+    made = _look_into(config, None, found, Clusters(), memory=True)
+    if isinstance(made, _Unfit):
+        found.does_not_fit((), made.problem)
+        made = None
+    built = None if found.errors or found.infeasible else made
+    return Verdict(found.errors, found.infeasible, found.warnings, built)
+
+
 def _verdict(config: SimulationConfig) -> Verdict:
     return check_scenario(unlocated(config.model_dump(exclude_unset=True)), config)
 

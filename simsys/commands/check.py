@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,32 +23,41 @@ if TYPE_CHECKING:
 @common
 def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
     """Check that the scenarios in FILE can be simulated, and list all problems."""
-    from simsys.check import check_file
     from simsys.errors import ConfigError, InfeasibleConfigError
+    from simsys.sweep.check import check_with_sweeps
 
     warnings: list[Problem] = []
     try:
-        names = [built.config.name for built in check_file(file, assignments, warn=warnings.append)]
+        checked = check_with_sweeps(file, assignments, warn=warnings.append)
     except (ConfigError, InfeasibleConfigError) as error:
         if not as_json:
             raise
-        _answer(file, [], error.problems, warnings)
+        _answer(file, [], {}, error.problems, warnings)
         return error.exit_code
     if as_json:
-        _answer(file, names, [], warnings)
+        _answer(file, checked.names, checked.sweeps, [], warnings)
     else:
         for name, place in current().imported.items():
             answer(f"imported: {name} from {place}")
         for problem in warnings:
             answer(f"warning: {problem}")
-        answer(f"{file}: ok, {len(names)} scenario{'s' if len(names) > 1 else ''}: {', '.join(names)}")
+        parts = [f"{len(checked.names)} scenario{'s' if len(checked.names) > 1 else ''}: {', '.join(checked.names)}"]
+        parts = parts if checked.names else []
+        parts += [f"a sweep of {name} with {count:,} points" for name, count in checked.sweeps.items()]
+        answer(f"{file}: ok, {'; '.join(parts)}")
     return 0
 
 
-def _answer(file: Path, names: Sequence[str], problems: Sequence[Problem], warnings: Sequence[Problem]) -> None:
+def _answer(
+    file: Path,
+    names: Sequence[str],
+    sweeps: Mapping[str, int],
+    problems: Sequence[Problem],
+    warnings: Sequence[Problem],
+) -> None:
     lists = {"problems": [*map(_problem, problems)], "warnings": [*map(_problem, warnings)]}
     modules = [{"name": name, "file": place} for name, place in current().imported.items()]
-    answer_json({"file": str(file), "scenarios": list(names), **lists, "modules": modules})
+    answer_json({"file": str(file), "scenarios": list(names), "sweeps": dict(sweeps), **lists, "modules": modules})
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

@@ -79,6 +79,8 @@ def run(
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
+    if swept := [plan.name for plan in plans if plan.config.sweep is not None]:
+        say(f"note: the section 'sweep' of {', '.join(swept)} is not used here; 'simsys sweep {file}' runs it")
     outcomes: list[ScenarioOutcome] = []
     interrupted = False
     try:

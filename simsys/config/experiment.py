@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
+from simsys.config.changes import Changeable
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import own_folders
 from simsys.config.loader import read_sources, validate_all
@@ -22,6 +23,7 @@ from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
+from simsys.config.sweep import SweepConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import UsageError
@@ -143,7 +145,7 @@ class SchedulingConfig(FrozenModel):
     )
 
 
-class SimulationConfig(FrozenModel):
+class SimulationConfig(Changeable):
     """One scenario.
 
     Give ``training``, or ``serving`` with a ``workload``. With `jobs`, several of them share the cluster, as
@@ -173,6 +175,7 @@ class SimulationConfig(FrozenModel):
     simulation: SimulationSettings = Field(
         default=SimulationSettings(), description="Level of detail, seed and outputs"
     )
+    sweep: SweepConfig | None = Field(default=None, description="Settings that vary in simsys sweep")
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @model_validator(mode="before")

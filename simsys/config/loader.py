@@ -13,11 +13,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from simsys.config.document import Document, KeyPath, Mark, parse_document, parse_value, read_document
+from simsys.config.setting import has_setting, with_setting
 from simsys.config.validation import Locate, problem_at, validate, validate_all
 from simsys.errors import ConfigError, Problem, UnknownNameError, UsageError
-
-PROFILES = (("hardware", "gpu"), ("hardware", "gpu_model"), ("hardware", "profile"), ("hardware", "fabric"))
-"""Settings that name a profile or contain one; a contained profile may extend another by name."""
 
 __all__ = [
     "Document",
@@ -200,24 +198,8 @@ def apply_overrides(data: Mapping[str, Any], assignments: Sequence[str]) -> dict
     changed = copy.deepcopy(dict(data))
     for assignment in assignments:
         path, value = _assignment(assignment)
-        _use_one_name(changed.get("hardware"), path)
-        inner = changed
-        for depth, key in enumerate(path[:-1], start=1):
-            if inner.get(key) is None:
-                inner[key] = {}
-            elif path[:depth] in PROFILES and isinstance(inner[key], str):
-                inner[key] = {"extends": inner[key]}
-            inner = inner[key]
-            if not isinstance(inner, dict):
-                raise UsageError(f"--set {assignment}: {'.'.join(path[:depth])!r} is a value and has no keys")
-        inner[path[-1]] = value
+        changed = with_setting(changed, path, value, f"--set {assignment}")
     return changed
-
-
-def _use_one_name(hardware: object, path: tuple[str, ...]) -> None:
-    """Let settings below `hardware.gpu` also apply to a GPU under its older name ``gpu_model``."""
-    if path[:2] == ("hardware", "gpu") and isinstance(hardware, dict) and "gpu" not in hardware:
-        hardware |= {"gpu": hardware.pop("gpu_model")} if "gpu_model" in hardware else {}
 
 
 def _assignment(text: str) -> tuple[tuple[str, ...], Any]:
@@ -242,20 +224,10 @@ def override(source: ScenarioSource, assignments: Sequence[str]) -> ScenarioSour
     data = apply_overrides(source.data, assignments)
     targets = [(_assignment(assignment)[0], assignment) for assignment in assignments]
     ways = {path[:depth] for path, _ in targets for depth in range(1, len(path))}
-    added = frozenset(way for way in ways if not _has(source.data, way))
+    added = frozenset(way for way in ways if not has_setting(source.data, way))
     name = data.get("name")
     locate = _LocateOverride(targets, source.locate, added)
     return replace(source, name=name if isinstance(name, str) else source.name, data=data, locate=locate)
-
-
-def _has(data: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether a mapping has a value at a path."""
-    inner: Any = data
-    for key in path:
-        if not isinstance(inner, Mapping) or key not in inner:
-            return False
-        inner = inner[key]
-    return True
 
 
 def read_sources(path: Path, assignments: Sequence[str] = (), names: Sequence[str] = ()) -> list[ScenarioSource]:

@@ -1,0 +1,165 @@
+"""`simsys sweep`: simulate many variants of a scenario; status, tables and merging of sweeps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simsys import interrupts
+from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
+from simsys.interrupts import INTERRUPTED
+from simsys.report.console import answer, say
+
+if TYPE_CHECKING:
+    from simsys.sweep.plan import SweepPlan
+    from simsys.sweep.run import Summary
+
+POINT_TIMEOUT_S = 600.0
+DIR = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+
+
+class _SweepGroup(click.Group):
+    """A group whose first argument may be a file instead of a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the command `run` before a file or an option of it."""
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the form without `run`."""
+        formatter.write_usage(ctx.command_path, "FILE [OPTIONS]  |  status|export|merge DIR [OPTIONS]")
+
+
+@click.group(cls=_SweepGroup)
+def sweep() -> None:
+    """Simulate the points of the section 'sweep' of FILE; 'simsys sweep run --help' lists the options.
+
+    A sweep that was interrupted continues where it ended.
+    """
+
+
+@sweep.command()
+@experiment
+@SCENARIO
+@SET
+@click.option(
+    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Parent of the folders."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Number of worker processes; default: one per processor.")
+@click.option(
+    "--point-timeout",
+    "timeout_s",
+    type=click.FloatRange(0.0, min_open=True),
+    default=POINT_TIMEOUT_S,
+    show_default=True,
+    help="Longest time of a point, in seconds.",
+)
+@click.option("--retry", is_flag=True, help="Run points again that crashed or timed out.")
+@JSON
+@common
+def run(
+    file: Path,
+    names: Sequence[str],
+    assignments: Sequence[str],
+    out: Path,
+    jobs: int | None,
+    timeout_s: float,
+    retry: bool,
+    as_json: bool,
+) -> int:
+    """Simulate the points of the section 'sweep' of FILE that are not in the store yet."""
+    from simsys.sweep.plan import read_plans
+    from simsys.sweep.run import local
+
+    plans = read_plans(file, assignments, names)
+    found: list[dict[str, Any]] = []
+    codes: list[int] = []
+    try:
+        with interrupts.raised():
+            for plan in plans:
+                summary, files = _run_one(plan, out / plan.name, local(jobs, timeout_s), retry=retry)
+                codes.append(summary.exit_code)
+                found.append({"name": plan.name, **_as_dict(summary), "files": [str(path) for path in files]})
+                if not as_json:
+                    _say_summary(plan.name, summary, files)
+    except KeyboardInterrupt:
+        options = [text for value in assignments for text in ("--set", value)]
+        options += [text for value in names for text in ("--scenario", value)]
+        command = ["simsys", "sweep", str(file), *options, "--out", str(out)]
+        say(f"interrupted; to run the rest: {shlex.join(command)}")
+        codes.append(INTERRUPTED)
+    if as_json:
+        answer_json({"sweeps": found})
+    return max(codes)
+
+
+def _run_one(plan: SweepPlan, folder: Path, start: Any, *, retry: bool) -> tuple[Summary, list[Path]]:
+    """Run one sweep and write its files."""
+    from simsys.sweep.export import write_all
+    from simsys.sweep.progress import SweepProgress
+    from simsys.sweep.run import run_sweep
+    from simsys.sweep.store import Store
+
+    with SweepProgress(plan.name) as progress:
+        summary = run_sweep(plan, folder, start, retry=retry, progress=progress)
+    with Store(folder) as store:
+        return summary, write_all(store, plan.name)
+
+
+@sweep.command()
+@DIR
+@JSON
+@common
+def status(folder: Path, as_json: bool) -> int:
+    """Print the numbers of points of the sweep in DIR by state."""
+    from simsys.sweep.run import summary_of
+    from simsys.sweep.store import Store
+
+    with Store(folder) as store:
+        summary, name = summary_of(store), store.meta().get("name", "")
+    if as_json:
+        answer_json({"name": name, **_as_dict(summary)})
+    else:
+        answer(f"{name}: {summary.text()}")
+    return 0
+
+
+@sweep.command()
+@DIR
+@click.option("--to", "path", type=click.Path(path_type=Path), help="File, .csv or .parquet; default: DIR/NAME.csv.")
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Metric of a column, or 'all'. Repeatable.")
+@click.option("--each-seed", is_flag=True, help="Write one row per seed instead of means.")
+@common
+def export(folder: Path, path: Path | None, metrics: Sequence[str], each_seed: bool) -> int:
+    """Write the table of the sweep in DIR."""
+    from simsys.sweep.export import write_table
+    from simsys.sweep.store import Store
+    from simsys.sweep.table import table_of
+
+    with Store(folder) as store:
+        table = table_of(store, metrics, each_seed=each_seed)
+        target = path if path is not None else folder / f"{store.meta()['name']}_sweep.csv"
+    say(f"wrote {write_table(table, target)}")
+    return 0
+
+
+def _say_summary(name: str, summary: Summary, files: Sequence[Path]) -> None:
+    answer(f"{name}: {summary.text()}")
+    for path in files:
+        answer(f"  {path}")
+
+
+def _as_dict(summary: Summary) -> dict[str, Any]:
+    return {
+        "folder": str(summary.folder),
+        "points": summary.total,
+        "states": dict(summary.states),
+        "missing": summary.missing,
+        "simulated": summary.simulated,
+    }

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from simsys.cli import cli
+from simsys.sweep.store import FILENAME, Store
+from tests.helpers.sweeps import BASE, experiment
+
+GRID = {"over": {"parallelism.tp_degree": [1, 2, 7], "training.batch_size_per_gpu": [1, 10**6]}}
+
+
+def call(*args: object) -> tuple[int, str, str]:
+    found = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="simsys")
+    return found.exit_code, found.stdout, found.stderr
+
+
+def process(*args: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "simsys", "sweep", *map(str, args)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_sweep_writes_a_table_and_resumes(tmp_path: Path) -> None:
+    path, out = experiment(tmp_path, GRID), tmp_path / "out"
+    code, text, _ = call("sweep", path, "--out", out, "--jobs", 1)
+    assert code == 0
+    assert text.splitlines()[0] == "toy: 6 points: 2 does not fit, 2 ok, 2 refused"
+    table = (out / "toy" / "toy_sweep.csv").read_bytes()
+    assert len(table.splitlines()) == 7
+    code, text, _ = call("sweep", path, "--out", out, "--json")
+    answer = json.loads(text)["sweeps"][0]
+    assert (answer["points"], answer["simulated"], answer["missing"]) == (6, 0, 0)
+    assert (out / "toy" / "toy_sweep.csv").read_bytes() == table
+
+
+def test_status_and_export_read_the_store(tmp_path: Path) -> None:
+    call("sweep", experiment(tmp_path, GRID), "--out", tmp_path, "--jobs", 1)
+    folder = tmp_path / "toy"
+    assert call("sweep", "status", folder)[1] == "toy: 6 points: 2 does not fit, 2 ok, 2 refused\n"
+    assert json.loads(call("sweep", "status", folder, "--json")[1])["states"] == {
+        "does not fit": 2,
+        "ok": 2,
+        "refused": 2,
+    }
+    code, _, said = call("sweep", "export", folder, "--to", tmp_path / "t.csv", "--metric", "bubble_s")
+    assert code == 0
+    assert "wrote" in said
+    assert "bubble_s" in (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert call("sweep", "export", folder, "--metric", "bubble")[0] == 2
+    assert call("sweep", "status", tmp_path)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("over", "code"),
+    [({"parallelism.tp_degree": [7]}, 2), ({"training.batch_size_per_gpu": [10**6]}, 3)],
+)
+def test_a_sweep_without_a_result_has_the_exit_code_of_its_reason(
+    tmp_path: Path, over: dict[str, Any], code: int
+) -> None:
+    assert call("sweep", experiment(tmp_path, {"over": over}), "--out", tmp_path, "--jobs", 1)[0] == code
+
+
+def test_wrong_input_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    for sweep, text in (
+        ({"over": {"parallelism.tp_degre": [1]}}, "did you mean 'tp_degree'"),
+        ({"over": {"parallelism.tp_degree": [1]}, "where": "tp > 1"}, "unknown setting 'tp'"),
+        ({"over": {"parallelism.tp_degree": "1..10000000000"}}, "10,000,000,000 points"),
+        ({"over": {"parallelism.tp_degree": [1]}, "metrics": ["mfus"]}, "did you mean 'mfu'"),
+    ):
+        code, _, said = call("sweep", experiment(tmp_path, sweep), "--out", tmp_path / "out")
+        assert code == 2
+        assert text in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_sweep_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    call("sweep", experiment(tmp_path, GRID), "--out", tmp_path, "--jobs", 1)
+    other = experiment(tmp_path, {"over": {"parallelism.tp_degree": [1, 4]}})
+    code, _, said = call("sweep", other, "--out", tmp_path)
+    assert code == 2
+    assert "other settings; give another folder with --out" in said
+
+
+def test_run_says_that_it_does_not_sweep(tmp_path: Path) -> None:
+    code, text, said = call("run", experiment(tmp_path, GRID), "--no-files", "--quiet")
+    assert code == 0
+    assert text.startswith("toy: ")
+    assert "the section 'sweep' of toy is not used here" in said
+
+
+def test_check_counts_the_points_of_a_sweep(tmp_path: Path) -> None:
+    code, text, _ = call("check", experiment(tmp_path, GRID))
+    assert (code, text.endswith("ok, a sweep of toy with 6 points\n")) == (0, True)
+    answer = json.loads(call("check", experiment(tmp_path, GRID), "--json")[1])
+    assert (answer["scenarios"], answer["sweeps"]) == ([], {"toy": 6})
+    for sweep, expected in (
+        ({"over": {"parallelism.tp_degre": [1]}}, 2),
+        ({"over": {"parallelism.tp_degree": [7]}}, 2),
+        ({"over": {"training.batch_size_per_gpu": [10**6]}}, 3),
+    ):
+        assert call("check", experiment(tmp_path, sweep))[0] == expected
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_an_interrupted_sweep_exits_with_130_and_resumes(tmp_path: Path) -> None:
+    path = experiment(tmp_path, {"over": {"simulation.seed": "1..400"}}, {**BASE, "simulation": {"lod": "high"}})
+    with process(path, "--out", tmp_path, "--jobs", 1) as sweep:
+        _wait_for_rows(tmp_path / "toy", 1)
+        sweep.send_signal(signal.SIGINT)
+        _, said = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130
+    assert f"interrupted; to run the rest: simsys sweep {path} --out {tmp_path}" in said
+    with Store(tmp_path / "toy") as store:
+        assert 0 < len(store.states()) < 400
+
+
+def _wait_for_rows(folder: Path, count: int) -> None:
+    for _ in range(600):
+        time.sleep(0.05)
+        if (folder / FILENAME).exists():
+            try:
+                with Store(folder) as store:
+                    if len(store.states()) >= count:
+                        return
+            except Exception:  # it is being made
+                continue
+    pytest.fail("no rows are written")
