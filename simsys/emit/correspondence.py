@@ -119,11 +119,13 @@ class Choice(Correspondence):
         path: The setting.
         values: The options of each value; no options for what the tool does anyway.
         reason: What to do about any other value; empty to list the possible ones.
+        always: Whether the setting always has a value; a value without options is then what is read without options.
     """
 
     path: str
     values: Mapping[Any, Mapping[str, Any]]
     reason: str = ""
+    always: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -149,13 +151,19 @@ class Choice(Correspondence):
     def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
         """The value whose options are all there."""
         for value, wanted in self.values.items():
-            if wanted and all(name in options and options[name] == each for name, each in wanted.items()):
+            if (wanted or self.always) and all(
+                name in options and options[name] == each for name, each in wanted.items()
+            ):
                 return {self.path: value}
         return {}
 
     def is_usual(self, path: str, value: Any) -> bool:
         """Whether the value needs no options."""
-        return path == self.path and any(_same(known, value) for known, options in self.values.items() if not options)
+        return (
+            path == self.path
+            and not self.always
+            and any(_same(known, value) for known, options in self.values.items() if not options)
+        )
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-from simsys.build.cluster import build_cluster
+from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
+from simsys.build.training import training_precision
 from simsys.config.architectures import listed_models
 from simsys.config.experiment import SimulationConfig
+from simsys.config.model import ModelConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 from simsys.input_files import path_from
 from simsys.model.model import Model
@@ -59,9 +62,8 @@ def deployment_of(config: SimulationConfig, release: str, checkpoint: str | None
     """
     cluster = build_cluster(config.hardware, config.network, config.folder)
     model = build_model(config.model, config.folder)
-    gpus = cluster.num_nodes * cluster.gpus_per_node
     return Deployment(
-        _canonical(config, model, gpus),
+        _canonical(config, model, cluster),
         model,
         cluster.num_nodes,
         cluster.gpus_per_node,
@@ -101,26 +103,62 @@ def _ids() -> Iterator[tuple[str, str]]:
             yield listed.architecture.name, found[1]
 
 
-def _canonical(config: SimulationConfig, model: Model, gpus: int) -> SimulationConfig:
-    """The scenario with its data-parallel degree, and without settings that have no effect."""
+def _canonical(config: SimulationConfig, model: Model, cluster: Cluster) -> SimulationConfig:
+    """The scenario with its data-parallel degree and precision, and without settings that have no effect."""
+    parallelism = _parallelism(config, cluster)
+    updates: dict[str, object] = {"parallelism": parallelism, "model": _model(config, model)}
+    if config.serving is not None and parallelism.dp_degree == 1:
+        updates["serving"] = config.serving.model_copy(update={"router": "round_robin", "router_options": {}})
+    if config.training is not None:
+        compute = training_precision(config.training, cluster.spec).compute
+        changes = {"precision": compute, "mixed_precision": compute not in ("fp32", "tf32")}
+        options = _options(config.training.options, parallelism)
+        updates["training"] = config.training.model_copy(update={**changes, "options": options})
+    return config.model_copy(update=updates).located_in(config.folder)
+
+
+def _options(given: Mapping[str, Any], parallelism: ParallelismConfig) -> dict[str, Any]:
+    """Options of data parallelism that have an effect: one rank exchanges nothing, and one group of all is usual."""
+    ranks = (parallelism.dp_degree or 1) * parallelism.cp_degree
+    if ranks == 1:
+        return {name: value for name, value in given.items() if name == "offload"}
+    return {name: value for name, value in given.items() if (name, value) != ("shard_size", ranks)}
+
+
+def _parallelism(config: SimulationConfig, cluster: Cluster) -> ParallelismConfig:
+    """The degrees, all of them given, with the order of all axes."""
     given = config.parallelism
     degree = given.dp_degree
     pools = config.serving is not None and (config.serving.disaggregated or config.serving.autoscaling)
     if degree is None and not pools:
-        degree = max(1, gpus // given.shards)
+        degree = max(1, cluster.num_gpus // given.shards)
     strategy = _strategy(given, degree or 1) if config.training is not None else None
-    changes: dict[str, object] = {"dp_degree": degree, "strategy": strategy}
+    changes: dict[str, object] = {"dp_degree": degree, "strategy": strategy, "order": _order(given)}
     if given.pp_stages == 1:
         changes["schedule"] = "1f1b"
-    updates: dict[str, object] = {"parallelism": given.model_copy(update=changes)}
-    if config.serving is not None and degree == 1:
-        updates["serving"] = config.serving.model_copy(update={"router": "round_robin", "router_options": {}})
-    if config.model.name is not None and config.model.layers is None:
-        updates["model"] = config.model.model_copy(update={"name": model.name})
-    elif config.model.huggingface is not None:
-        folder = checkpoint_of(config, model)
-        updates["model"] = config.model.model_copy(update={"huggingface": folder})
-    return config.model_copy(update=updates).located_in(config.folder)
+    return given.model_copy(update=changes)
+
+
+def _order(given: ParallelismConfig) -> str:
+    """The order of all axes; an axis that is not named has no effect, or follows tensor parallelism."""
+    axes = given.order.split("-")
+    if "cp" not in axes:
+        axes.insert(axes.index("tp") + 1, "cp")
+    if "ep" not in axes and given.ep_degree == 1:
+        axes.insert(axes.index("cp") + 1, "ep")
+    return "-".join(axes)
+
+
+def _model(config: SimulationConfig, model: Model) -> ModelConfig:
+    """The model with its own name or its folder, and without the sequence length that it has anyway."""
+    given, changes = config.model, dict[str, object]()
+    if given.name is not None and given.layers is None:
+        changes["name"] = model.name
+    elif given.huggingface is not None:
+        changes["huggingface"] = checkpoint_of(config, model)
+    if given.sequence_length == model.sequence_length:
+        changes["sequence_length"] = None
+    return given.model_copy(update=changes)
 
 
 def _strategy(given: ParallelismConfig, degree: int) -> str:

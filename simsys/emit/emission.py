@@ -33,8 +33,9 @@ def emit(
         ConfigError: With every setting that the tool cannot express.
     """
     tool = target_of(target)
-    written_for = tool.checked_release(release)
     _check_kind(tool, config)
+    tool = tool.chosen(config)
+    written_for = tool.checked_release(release)
     deployment = deployment_of(config, written_for, checkpoint)
     settings = canonical_settings(tool, deployment)
     return tool.render(_options(tool, settings, deployment), deployment)
@@ -51,7 +52,7 @@ def read_back(target: str, files: Iterable[EmittedFile], like: SimulationConfig)
     Raises:
         UsageError: A file has an option that no setting corresponds to.
     """
-    tool = target_of(target)
+    tool = target_of(target).chosen(like)
     options = tool.parse({file.name: file.text for file in files})
     known = {name for each in tool.table for name in each.options}
     unknown = [name for name in options if name not in known]

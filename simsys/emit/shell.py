@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -11,22 +11,40 @@ from typing import Any
 import yaml
 
 
-def script(command: Sequence[str], options: Mapping[str, Any], comments: Sequence[str]) -> str:
+class Raw(str):
+    """A word of a script that the shell expands; it is not quoted."""
+
+    __slots__ = ()
+
+
+def script(
+    command: Sequence[str],
+    options: Mapping[str, Any],
+    comments: Sequence[str],
+    *,
+    program: Sequence[str] = (),
+    arguments: Mapping[str, Any] | None = None,
+) -> str:
     """A POSIX shell script that becomes one command.
 
     Args:
         command: Its first words.
         options: Values by name without dashes; True for a flag without a value, a list for several values.
         comments: Lines above the command.
+        program: Words of a program that the command starts, if any.
+        arguments: Options of this program.
     """
-    lines = [" ".join(map(shlex.quote, command)), *(_line(name, value) for name, value in options.items())]
+    lines = [" ".join(map(shlex.quote, command)), *_lines(options)]
+    if program:
+        lines += [" ".join(map(shlex.quote, program)), *_lines(arguments or {})]
     head = ["#!/bin/sh", *(f"# {comment}" for comment in comments), "set -eu"]
     return "\n".join([*head, "exec " + " \\\n  ".join(lines)]) + "\n"
 
 
-def _line(name: str, value: Any) -> str:
-    values = [] if value is True else value if isinstance(value, list) else [value]
-    return " ".join([f"--{name}", *(shlex.quote(str(each)) for each in values)])
+def _lines(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        values = [] if value is True else value if isinstance(value, list) else [value]
+        yield " ".join([f"--{name}", *(each if isinstance(each, Raw) else shlex.quote(str(each)) for each in values)])
 
 
 def command_words(text: str) -> list[str]:
@@ -47,6 +65,21 @@ def options_of(words: Sequence[str]) -> dict[str, Any]:
     for index, after in pairwise([*names, len(words)]):
         values = [plain(word) for word in words[index + 1 : after]]
         found[words[index][2:]] = True if not values else values[0] if len(values) == 1 else values
+    return found
+
+
+def script_options(text: str, before: str) -> dict[str, Any]:
+    """Options in comments of a script, such as ``#SBATCH --nodes=4``.
+
+    Args:
+        text: The script.
+        before: What precedes an option in its line.
+    """
+    found: dict[str, Any] = {}
+    for line in text.splitlines():
+        if line.startswith(f"{before}--"):
+            name, _, value = line.removeprefix(f"{before}--").partition("=")
+            found[name] = plain(value) if value else True
     return found
 
 

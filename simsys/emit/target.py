@@ -9,6 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal
 
+from simsys.config.experiment import SimulationConfig
 from simsys.emit import targets
 from simsys.emit.correspondence import Correspondence, Options
 from simsys.emit.deployment import Deployment
@@ -48,6 +49,7 @@ class Target:
             reading takes them from a given scenario.
         reasons: Why a setting cannot be expressed, by its path, where there is more to say than that there is no
             option.
+        choose: Returns the target for a scenario, where the table depends on it.
     """
 
     name: str
@@ -61,6 +63,11 @@ class Target:
     sections: Sequence[str]
     outside: frozenset[str] = frozenset()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    choose: Callable[[SimulationConfig], Target] | None = None
+
+    def chosen(self, config: SimulationConfig) -> Target:
+        """The target for a scenario."""
+        return self if self.choose is None else self.choose(config)
 
     def covers(self, release: str) -> bool:
         """Whether the files are for this release of the tool."""
