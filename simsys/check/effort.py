@@ -26,8 +26,8 @@ TRAINING_GPU_S, MEMBER_S = 0.4e-3, 0.8e-3
 """Time of each GPU that trains on several nodes, with its mirrored ranks, and of each member of a data-parallel group,
 with the look-up of its routes for each step of each algorithm."""
 SPREAD_S = 5e-6
-"""Time of each such GPU for each link of a transfer from the first to the last one: hundreds if three levels of switches
-spread the bytes over all paths."""
+"""Time of each such GPU for each link of a transfer from the first to the last one: hundreds if three levels of
+switches spread the bytes over all paths."""
 BLOCK_EVENTS = {"plain": 4, "sharded": 6, "tensor": 16, "context": 40}
 """Events of a block's passes with a micro-batch at medium, by the division of the block, counted in runs of 24
 blocks."""
