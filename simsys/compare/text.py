@@ -1,0 +1,134 @@
+"""A comparison as text of at most 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from simsys.compare.causes import WHOLE
+from simsys.compare.comparison import Comparison, Pair, Ratio
+from simsys.compare.expected import other_settings
+from simsys.report.text import number, percent, time, wrap
+from simsys.units import pretty_memory
+
+MOST_SETTINGS = 8
+"""Settings that are listed."""
+NAME, VALUE, LABEL = 28, 11, 12
+SMALLEST_S = 0.5e-9
+"""Smaller differences are errors of rounding."""
+_VERDICTS = {True: "yes", False: "no", None: "-"}
+
+
+def comparison_text(comparison: Comparison, *, everything: bool = False) -> str:
+    """Describe a comparison: for each pair a headline, ratios, expected errors and causes.
+
+    Args:
+        comparison: The comparison.
+        everything: Whether all metrics are listed, not only headline metrics.
+    """
+    blocks = [_warnings(comparison)] if any(_warnings(comparison)) else []
+    for pair in comparison.pairs:
+        blocks += [block for block in _pair(pair, everything=everything) if block]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _warnings(comparison: Comparison) -> list[str]:
+    texts = [*comparison.warnings]
+    texts += [f"{side.label}: {text}" for side in comparison.sides for text in side.warnings]
+    return [line for text in texts for line in wrap(text, "warning: ", "  ")]
+
+
+def _pair(pair: Pair, *, everything: bool) -> Iterator[list[str]]:
+    shown = pair.ratios if everything else pair.headline
+    yield [_headline(pair), *_settings(pair)]
+    yield _table(pair, shown)
+    yield _errors(shown)
+    yield _causes(pair)
+
+
+def _headline(pair: Pair) -> str:
+    found = pair.headline[0] if pair.headline else None
+    start = f"{pair.other.label} against {pair.base.label}"
+    if found is None or found.ratio is None:
+        return f"{start}: no headline metric in common"
+    beyond = {True: ", beyond the expected error", False: ", within the expected error", None: ""}[found.exceeds]
+    return f"{start}: {found.metric} × {found.ratio:.3g}{beyond}"
+
+
+def _settings(pair: Pair) -> list[str]:
+    found = other_settings(pair.base, pair.other)
+    listed = [f"{path}: {_setting(one)} → {_setting(other)}" for path, (one, other) in found.items()]
+    rest = [f"and {len(listed) - MOST_SETTINGS} more settings"] if len(listed) > MOST_SETTINGS else []
+    return [line for text in [*listed[:MOST_SETTINGS], *rest] for line in wrap(text, "  ", "    ")]
+
+
+def _setting(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _table(pair: Pair, shown: Sequence[Ratio]) -> list[str]:
+    seeds = len(pair.base.runs)
+    heads = [f"{_short(side.label):>{VALUE + 2}}" for side in (pair.base, pair.other)]
+    over = f"{f'95 % of {seeds} seeds':>18}" if seeds > 1 else ""
+    lines = [f"{'metric':<{NAME}}{''.join(heads)}{'ratio':>8}{over}  beyond"]
+    for each in shown:
+        values = "".join(f"{_value(value, each.unit):>{VALUE + 2}}" for value in (each.base, each.value))
+        ratio = "-" if each.ratio is None else f"{each.ratio:.3f}"
+        ends = "-" if each.low is None or each.high is None else f"{each.low:.3f} to {each.high:.3f}"
+        spread = f"{ends:>18}" if seeds > 1 else ""
+        lines.append(f"{each.metric:<{NAME}}{values}{ratio:>8}{spread}  {_VERDICTS[each.exceeds]}".rstrip())
+    return lines
+
+
+def _value(value: float | None, unit: str) -> str:
+    """Write a figure; its unit is in the name of the metric unless it is one of size or time."""
+    if value is None:
+        return "-"
+    return pretty_memory(value) if unit == "bytes" else time(value) if unit == "s" else number(value)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"
+
+
+def _errors(shown: Sequence[Ratio]) -> list[str]:
+    """The expected errors, each with the metrics that it is of."""
+    metrics: dict[str, list[str]] = {}
+    for each in shown:
+        metrics.setdefault(each.expected.text, []).append(each.metric)
+    lines = ["expected error of the ratio"]
+    unknown = [text.removeprefix("no measurements of ") for text in metrics if text in map(_missing, metrics[text])]
+    for text, names in metrics.items():
+        if text not in map(_missing, names):
+            lines += wrap(f"{', '.join(names)}: {text}", "  - ", "    ")
+    if unknown:
+        lines += wrap(f"no measurements of {', '.join(unknown)}", "  - ", "    ")
+    return lines
+
+
+def _missing(metric: str) -> str:
+    return f"no measurements of {metric}"
+
+
+def _causes(pair: Pair) -> list[str]:
+    """The time by cause, with the share of each in the whole difference."""
+    if not pair.causes:
+        return []
+    whole_s = sum(each.difference_s for each in pair.causes)
+    heads = "".join(f"{_short(side.label):>{VALUE + 2}}" for side in (pair.base, pair.other))
+    lines = [f"{f'time of the {WHOLE[pair.base.kind]}':<{NAME}}{heads}  difference"]
+    for each in pair.causes:
+        share = f" ({percent(each.difference_s / whole_s)})" if abs(whole_s) >= SMALLEST_S else ""
+        lines.append(f"{each.name:<{NAME}}{_times(each.base_s, each.value_s)}  {_signed(each.difference_s)}{share}")
+    totals = (sum(each.base_s for each in pair.causes), sum(each.value_s for each in pair.causes))
+    return [*lines, f"{'all':<{NAME}}{_times(*totals)}  {_signed(whole_s)}"]
+
+
+def _times(base_s: float, value_s: float) -> str:
+    return f"{time(base_s):>{VALUE + 2}}{time(value_s):>{VALUE + 2}}"
+
+
+def _signed(seconds: float) -> str:
+    if abs(seconds) < SMALLEST_S:
+        return "0 s"
+    return f"{'-' if seconds < 0 else '+'}{time(abs(seconds))}"
