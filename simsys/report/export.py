@@ -16,6 +16,7 @@ from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
 from simsys.report.bench_serve import bench_result, bench_text, model_id
 from simsys.report.csv_table import write_columns
+from simsys.report.earlier_results import keep_earlier, place_of_earlier
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
@@ -25,7 +26,9 @@ ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
 
 
 def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
-    """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
+    """Write a run's files into ``folder/<name>``, replacing those of an earlier run of the same configuration.
+
+    Files of another configuration are moved first (`keep_earlier`), next to this folder.
 
     Files are ``<name>_config.yaml``, which reproduces the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and for training
@@ -59,10 +62,12 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         tables |= {f"{job.name}_{name}": table for name, table in _tables(job).items()}
     if config.simulation.collect_events:
         tables |= {name: log.steps.columns() for name, log in _logs(result).items()}
+    settings = config_yaml(config, target)
+    keep_earlier(target, config.name, settings)
     return write_files(
         target,
         {
-            f"{config.name}_config.yaml": lambda file: file.write(config_yaml(config, target)),
+            f"{config.name}_config.yaml": lambda file: file.write(settings),
             f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
             f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
             **{
@@ -73,6 +78,12 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
             **(_serving(config, result) if config.kind == "serving" else {}),
         },
     )
+
+
+def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
+    """Where `write_results` would move the results of another configuration; None if there are none."""
+    target = folder / config.name
+    return place_of_earlier(target, config.name, config_yaml(config, target))
 
 
 def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
