@@ -11,6 +11,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.metrics.result import RunResult
 from simsys.report.outcome import ScenarioPlan, run_scenario
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True)
@@ -101,4 +102,4 @@ def _mean(values: Sequence[Any]) -> Any:
         return None
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return values[0]
-    return sum(values) / len(values)
+    return ordered_sum(values) / len(values)

@@ -8,7 +8,8 @@ from typing import Any
 from simsys.compare.causes import WHOLE
 from simsys.compare.comparison import Comparison, Pair, Ratio
 from simsys.compare.expected import other_settings
-from simsys.report.text import number, percent, time, wrap
+from simsys.report.text import number, time, wrap
+from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 MOST_SETTINGS = 8
@@ -111,24 +112,28 @@ def _missing(metric: str) -> str:
 
 
 def _causes(pair: Pair) -> list[str]:
-    """The time by cause, with the share of each in the whole difference."""
+    """The time by cause, with the differences as shares of the whole time of the first side."""
     if not pair.causes:
         return []
-    whole_s = sum(each.difference_s for each in pair.causes)
+    base_s, value_s = (
+        ordered_sum(each.base_s for each in pair.causes),
+        ordered_sum(each.value_s for each in pair.causes),
+    )
     heads = "".join(f"{_short(side.label):>{VALUE + 2}}" for side in (pair.base, pair.other))
     lines = [f"{f'time of the {WHOLE[pair.base.kind]}':<{NAME}}{heads}  difference"]
     for each in pair.causes:
-        share = f" ({percent(each.difference_s / whole_s)})" if abs(whole_s) >= SMALLEST_S else ""
-        lines.append(f"{each.name:<{NAME}}{_times(each.base_s, each.value_s)}  {_signed(each.difference_s)}{share}")
-    totals = (sum(each.base_s for each in pair.causes), sum(each.value_s for each in pair.causes))
-    return [*lines, f"{'all':<{NAME}}{_times(*totals)}  {_signed(whole_s)}"]
+        change = _change(each.difference_s, base_s)
+        lines.append(f"{each.name:<{NAME}}{_times(each.base_s, each.value_s)}  {change}")
+    return [*lines, f"{'all':<{NAME}}{_times(base_s, value_s)}  {_change(value_s - base_s, base_s)}"]
 
 
 def _times(base_s: float, value_s: float) -> str:
     return f"{time(base_s):>{VALUE + 2}}{time(value_s):>{VALUE + 2}}"
 
 
-def _signed(seconds: float) -> str:
+def _change(seconds: float, whole_s: float) -> str:
+    """Write a difference, with its share of the whole time of the first side."""
     if abs(seconds) < SMALLEST_S:
         return "0 s"
-    return f"{'-' if seconds < 0 else '+'}{time(abs(seconds))}"
+    share = f" ({100 * seconds / whole_s:+.1f} %)" if whole_s else ""
+    return f"{'-' if seconds < 0 else '+'}{time(abs(seconds))}{share}"
