@@ -7,7 +7,7 @@ from typing import Any
 
 from simsys.metrics.iteration_log import COMMUNICATION
 
-WHOLE = {"training": "iteration", "serving": "mean request latency"}
+WHOLE = {"training": "an iteration", "serving": "a request (mean)"}
 """The whole by kind of result; several jobs have none."""
 
 

@@ -110,6 +110,12 @@ class Pair:
         named = HEADLINE[self.base.kind]
         return [each for each in self.ratios if each.metric in named and None not in (each.base, each.value)]
 
+    @property
+    def leading(self) -> Ratio | None:
+        """The first headline metric whose error is known, else the first one; None if none is in common."""
+        known = [each for each in self.headline if each.exceeds is not None]
+        return next(iter([*known, *self.headline]), None)
+
     @cached_property
     def causes(self) -> list[Cause]:
         """The time by cause on both sides, the largest difference first; empty if it is not known."""
@@ -207,10 +213,11 @@ class Comparison:
         }
 
     def __repr__(self) -> str:
-        """In one line: the first headline metric of each pair."""
-        firsts = [(pair.other.label, pair.headline[0]) for pair in self.pairs if pair.headline]
+        """In one line: a headline metric of each pair."""
         found = "".join(
-            f", {label!r} {each.metric} x{each.ratio:.4g}" for label, each in firsts if each.ratio is not None
+            f", {pair.other.label!r} {each.metric} x{each.ratio:.4g}"
+            for pair in self.pairs
+            if (each := pair.leading) is not None and each.ratio is not None
         )
         return f"<Comparison with {self.sides[0].label!r}{found}>"
 

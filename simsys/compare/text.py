@@ -14,7 +14,8 @@ from simsys.units import pretty_memory
 
 MOST_SETTINGS = 8
 """Settings that are listed."""
-NAME, VALUE, LABEL = 28, 11, 12
+NAME, VALUE, INTERVAL = 30, 11, 13
+"""Widths of columns."""
 SMALLEST_S = 0.5e-9
 """Smaller differences are errors of rounding."""
 _VERDICTS = {True: "yes", False: "no", None: "-"}
@@ -48,7 +49,7 @@ def _pair(pair: Pair, *, everything: bool) -> Iterator[list[str]]:
 
 
 def _headline(pair: Pair) -> str:
-    found = pair.headline[0] if pair.headline else None
+    found = pair.leading
     start = f"{pair.other.label} against {pair.base.label}"
     if found is None or found.ratio is None:
         return f"{start}: no headline metric in common"
@@ -60,7 +61,8 @@ def _settings(pair: Pair) -> list[str]:
     found = other_settings(pair.base, pair.other)
     listed = [f"{path}: {_setting(one)} → {_setting(other)}" for path, (one, other) in found.items()]
     rest = [f"and {len(listed) - MOST_SETTINGS} more settings"] if len(listed) > MOST_SETTINGS else []
-    return [line for text in [*listed[:MOST_SETTINGS], *rest] for line in wrap(text, "  ", "    ")]
+    seeds = [f"{len(pair.base.runs)} seeds, common random numbers"] if len(pair.base.runs) > 1 else []
+    return [line for text in [*listed[:MOST_SETTINGS], *rest, *seeds] for line in wrap(text, "  ", "    ")]
 
 
 def _setting(value: Any) -> str:
@@ -68,17 +70,20 @@ def _setting(value: Any) -> str:
 
 
 def _table(pair: Pair, shown: Sequence[Ratio]) -> list[str]:
-    seeds = len(pair.base.runs)
-    heads = [f"{_short(side.label):>{VALUE + 2}}" for side in (pair.base, pair.other)]
-    over = f"{f'95 % of {seeds} seeds':>18}" if seeds > 1 else ""
-    lines = [f"{'metric':<{NAME}}{''.join(heads)}{'ratio':>8}{over}  beyond"]
+    several = len(pair.base.runs) > 1
+    spread = f"{'95 % CI':>{INTERVAL}}" if several else ""
+    lines = [f"{'metric':<{NAME}}{_heads(pair)}{'ratio':>7}{spread}  beyond"]
     for each in shown:
-        values = "".join(f"{_value(value, each.unit):>{VALUE + 2}}" for value in (each.base, each.value))
+        values = "".join(f"{_value(value, each.unit):>{VALUE}}" for value in (each.base, each.value))
         ratio = "-" if each.ratio is None else f"{each.ratio:.3f}"
-        ends = "-" if each.low is None or each.high is None else f"{each.low:.3f} to {each.high:.3f}"
-        spread = f"{ends:>18}" if seeds > 1 else ""
-        lines.append(f"{each.metric:<{NAME}}{values}{ratio:>8}{spread}  {_VERDICTS[each.exceeds]}".rstrip())
+        ends = "-" if each.low is None or each.high is None else f"{each.low:.3f}–{each.high:.3f}"
+        spread = f"{ends:>{INTERVAL}}" if several else ""
+        lines.append(f"{each.metric:<{NAME}}{values}{ratio:>7}{spread}  {_VERDICTS[each.exceeds]}")
     return lines
+
+
+def _heads(pair: Pair) -> str:
+    return "".join(f"{_short(side.label):>{VALUE}}" for side in (pair.base, pair.other))
 
 
 def _value(value: float | None, unit: str) -> str:
@@ -89,7 +94,10 @@ def _value(value: float | None, unit: str) -> str:
 
 
 def _short(label: str) -> str:
-    return label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"
+    """Write a label with a space before it; of a long path its end."""
+    if len(label) < VALUE:
+        return label
+    return f"…{label[2 - VALUE :]}" if "/" in label else f"{label[: VALUE - 2]}…"
 
 
 def _errors(shown: Sequence[Ratio]) -> list[str]:
@@ -97,7 +105,7 @@ def _errors(shown: Sequence[Ratio]) -> list[str]:
     metrics: dict[str, list[str]] = {}
     for each in shown:
         metrics.setdefault(each.expected.text, []).append(each.metric)
-    lines = ["expected error of the ratio"]
+    lines = ["expected error of the ratio (beyond: larger than 9 of 10 errors, and no chance)"]
     unknown = [text.removeprefix("no measurements of ") for text in metrics if text in map(_missing, metrics[text])]
     for text, names in metrics.items():
         if text not in map(_missing, names):
@@ -119,8 +127,7 @@ def _causes(pair: Pair) -> list[str]:
         ordered_sum(each.base_s for each in pair.causes),
         ordered_sum(each.value_s for each in pair.causes),
     )
-    heads = "".join(f"{_short(side.label):>{VALUE + 2}}" for side in (pair.base, pair.other))
-    lines = [f"{f'time of the {WHOLE[pair.base.kind]}':<{NAME}}{heads}  difference"]
+    lines = [f"{f'time of {WHOLE[pair.base.kind]}':<{NAME}}{_heads(pair)}  difference"]
     for each in pair.causes:
         change = _change(each.difference_s, base_s)
         lines.append(f"{each.name:<{NAME}}{_times(each.base_s, each.value_s)}  {change}")
@@ -128,7 +135,7 @@ def _causes(pair: Pair) -> list[str]:
 
 
 def _times(base_s: float, value_s: float) -> str:
-    return f"{time(base_s):>{VALUE + 2}}{time(value_s):>{VALUE + 2}}"
+    return f"{time(base_s):>{VALUE}}{time(value_s):>{VALUE}}"
 
 
 def _change(seconds: float, whole_s: float) -> str:

@@ -59,7 +59,7 @@ def test_folders_scenarios_and_measurements_together(tmp_path: Path) -> None:
     assert CliRunner().invoke(cli, ["run", file, "--out", str(tmp_path / "out")]).exit_code == 0
     result = invoked(bench, str(tmp_path / "out" / "chat"), file)
     assert result.exit_code == 0
-    assert "error of one prediction" in result.stdout
+    assert "error of one prediction" in " ".join(result.stdout.split())
     assert "to the first token" in result.stdout
 
 
