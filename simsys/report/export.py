@@ -56,12 +56,6 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         "losses": [loss.as_dict() for loss in largest_losses(result)],
         "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)],
     }
-    links = result.links if any(result.links.values()) else {}
-    tables = {**_tables(result), "links": links, "traffic": result.traffic}
-    for job in result.jobs:
-        tables |= {f"{job.name}_{name}": table for name, table in _tables(job).items()}
-    if config.simulation.collect_events:
-        tables |= {name: log.steps.columns() for name, log in _logs(result).items()}
     settings = config_yaml(config, target)
     keep_earlier(target, config.name, settings)
     return write_files(
@@ -72,7 +66,7 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
             f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
             **{
                 f"{config.name}_{name}.csv": partial(write_columns, table=table)
-                for name, table in tables.items()
+                for name, table in _all_tables(config, result).items()
                 if table
             },
             **(_serving(config, result) if config.kind == "serving" else {}),
@@ -84,6 +78,17 @@ def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
     """Where `write_results` would move the results of another configuration; None if there are none."""
     target = folder / config.name
     return place_of_earlier(target, config.name, config_yaml(config, target))
+
+
+def _all_tables(config: SimulationConfig, result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
+    """The tables of a run and of its jobs; a table without columns is not written."""
+    links = result.links if any(result.links.values()) else {}
+    tables = {**_tables(result), "links": links, "traffic": result.traffic}
+    for job in result.jobs:
+        tables |= {f"{job.name}_{name}": table for name, table in _tables(job).items()}
+    if config.simulation.collect_events:
+        tables |= {name: log.steps.columns() for name, log in _logs(result).items()}
+    return tables
 
 
 def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simsys.cli import cli
-from tests.compare.toys import BENCH, SERVING, TRAINING, written
+from tests.helpers.compare_toys import BENCH, SERVING, TRAINING, written
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from simsys.compare.bench import read_bench
 from simsys.errors import UsageError
-from tests.compare.toys import BENCH, written
+from tests.helpers.compare_toys import BENCH, written
 
 
 def test_rates_latencies_and_further_percentiles_are_read(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.compare.causes import causes_of, common_causes
 from simsys.config.loader import deep_merge
-from tests.compare.toys import BENCH, SERVING, TRAINING
+from tests.helpers.compare_toys import BENCH, SERVING, TRAINING
 
 PIPELINE: dict[str, Any] = {
     "parallelism": {"strategy": "TP_PP_DDP", "tp_degree": 2, "pp_stages": 2, "dp_degree": 2},

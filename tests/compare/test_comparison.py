@@ -14,7 +14,7 @@ from simsys.compare.expected import Expected
 from simsys.errors import UsageError
 from simsys.report.export import json_text
 from simsys.report.threshold import Threshold
-from tests.compare.toys import BENCH, SERVING, TRAINING, training_side, written
+from tests.helpers.compare_toys import BENCH, SERVING, TRAINING, training_side, written
 
 KNOWN = Expected("", 0.05, 0.2, 10)
 

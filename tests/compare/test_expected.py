@@ -12,7 +12,7 @@ from simsys.compare.expected import Expected, ExpectedErrors, other_settings
 from simsys.compare.side import Side
 from simsys.config.expected_ratios import ratio_error
 from simsys.config.loader import deep_merge
-from tests.compare.toys import SERVING, TRAINING
+from tests.helpers.compare_toys import SERVING, TRAINING
 
 CLOSED = {"workload": {"arrivals": {"kind": "closed_loop", "concurrency": 8}}}
 

@@ -12,7 +12,7 @@ from simsys import DistributedAISimulator, SimulationConfig
 from simsys.compare.folder import read_folder
 from simsys.errors import ConfigError, UsageError
 from simsys.report.export import write_results
-from tests.compare.toys import SERVING
+from tests.helpers.compare_toys import SERVING
 
 
 @pytest.fixture

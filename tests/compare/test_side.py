@@ -9,7 +9,7 @@ import pytest
 from simsys.compare.side import Side, simulated
 from simsys.compare.sources import read_sides
 from simsys.errors import InfeasibleError
-from tests.compare.toys import SERVING, training_side, written
+from tests.helpers.compare_toys import SERVING, training_side, written
 
 
 def test_numbers_are_means_over_runs() -> None:

@@ -10,7 +10,7 @@ import pytest
 from simsys import SimulationConfig
 from simsys.compare.sources import read_sides
 from simsys.errors import ConfigError, InfeasibleError, UnknownNameError, UsageError
-from tests.compare.toys import BENCH, SERVING, TRAINING, written
+from tests.helpers.compare_toys import BENCH, SERVING, TRAINING, written
 
 
 def test_a_file_of_several_scenarios_is_several_sides(tmp_path: Path) -> None:

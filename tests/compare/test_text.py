@@ -7,7 +7,7 @@ from pathlib import Path
 from simsys.compare.comparison import Comparison, compare
 from simsys.compare.side import Side
 from simsys.compare.text import comparison_text
-from tests.compare.toys import BENCH, SERVING, TRAINING, training_side, written
+from tests.helpers.compare_toys import BENCH, SERVING, TRAINING, training_side, written
 
 UNLIKE = {"a": "mean_ttft_ms", "b": "mean_tpot_ms"}
 
