@@ -4,3 +4,9 @@ Start with `comparison.py`, the result; `sources.py` reads what is compared, `si
 finds the expected error of a ratio, `causes.py` divides the time by cause.
 May import: build, check, config, errors, fidelity, input_files, metrics, report, sums, units, version.
 """
+
+from __future__ import annotations
+
+from simsys.compare.comparison import Comparison, compare
+
+__all__ = ["Comparison", "compare"]
