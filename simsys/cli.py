@@ -11,6 +11,7 @@ from simsys.commands import (
     catalogue,
     check,
     collectives,
+    compare,
     emit,
     import_trace,
     lod,
@@ -30,8 +31,9 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, sweep, check, memory, topology, collectives, lod, import-trace,
-validate, calibrate, emit, list, show. 'simsys COMMAND --help' says more."""
+Commands: run, sweep, compare, check, memory, topology, collectives, lod,
+import-trace, validate, calibrate, emit, list, show. 'simsys COMMAND --help' says
+more."""
 
 
 def main() -> None:
@@ -64,6 +66,7 @@ for _command in (
     topology.topology,
     import_trace.import_trace,
     lod.lod,
+    compare.compare,
     validate.validate,
     calibrate.calibrate,
     emit.emit,

@@ -9,11 +9,11 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.build.job import Job
-from simsys.build.regimes import regimes_of
+from simsys.build.regimes import subject_of
 from simsys.build.resolved_serving import defaults_dict
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.config.expected_errors import Subject, expected_errors
+from simsys.config.expected_errors import expected_errors
 from simsys.executors import Combination, Executor, Links, combination
 from simsys.executors.communication.selected import SelectedSteps
 from simsys.metrics.memory import MemoryTimeline
@@ -101,25 +101,13 @@ class JobRun:
             memory_timeline=self._timelines[0].columns() if self._timelines else {},
             timeline=collector.over_time(),
             requests=collector.requests,
-            assumptions=[*job.assumptions(), *expected_errors(self._subject(), metrics)],
+            assumptions=[*job.assumptions(), *expected_errors(subject_of(job, shared=self._shares), metrics)],
             defaults=defaults_of(job),
             warnings=[*map(str, job.warnings()), *executor.warnings(), *load_warnings(metrics)],
             simulated_s=seconds,
             world_size=job.layout.world_size,
             simulated_ranks=len(executor.ranks()),
             events=executor.env.events_scheduled,
-        )
-
-    def _subject(self) -> Subject:
-        """What measurements of runs like this one are looked for by."""
-        job = self.job
-        workload = job.config.workload
-        return Subject(
-            job.config.kind,
-            job.cluster.gpu.name,
-            job.engine.name,
-            regimes_of(job, shared=self._shares),
-            at_once=workload is not None and workload.arrivals.kind == "all_at_once",
         )
 
     def _figures(self, seconds: float) -> dict[str, Any]:

@@ -21,6 +21,9 @@ MODEL, NUM_GPUS, LAYOUT = "model", "number of GPUs or nodes", "layout"
 BATCH, MICRO_BATCH, LENGTHS, NETWORK = "global batch", "micro-batch", "lengths", "nodes and links"
 LOAD = "load or engine limits"
 """One aspect, since measurements of batches limit the engine to the batch."""
+RELEASE = "engine release"
+COMES_WITH: Mapping[str, str] = {GPU: NETWORK, ENGINE: RELEASE}
+"""Aspects that another one brings with it."""
 PATHS: Mapping[str, str] = {
     "model": MODEL,
     "model.sequence_length": LENGTHS,
@@ -38,7 +41,7 @@ PATHS: Mapping[str, str] = {
     "training.fused_optimizer": "kernels",
     "serving.precision": "precision",
     "serving.kv_precision": "precision",
-    "serving.engine_release": "engine release",
+    "serving.engine_release": RELEASE,
     "serving.max_num_seqs": LOAD,
     "serving.max_num_batched_tokens": LOAD,
     "serving.max_model_len": LOAD,
@@ -83,14 +86,14 @@ def aspects_of(job: Job) -> Aspects:
 def different_aspects(one: Aspects, other: Aspects) -> list[str]:
     """Return the names of the aspects in which two scenarios differ, sorted.
 
-    Nodes and links come with the GPU, so they are not named in addition to it.
+    Nodes and links come with the GPU, and a release with the engine, so they are not named in addition.
 
     Example:
         >>> different_aspects({"GPU": "1", "load": "2"}, {"GPU": "1", "load": "3"})
         ['load']
     """
     found = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
-    return sorted(found - {NETWORK} if GPU in found else found)
+    return sorted(found - {with_it for owner, with_it in COMES_WITH.items() if owner in found})
 
 
 def _settings(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

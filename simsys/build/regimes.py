@@ -12,6 +12,7 @@ from simsys.build.job import Job
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.build.variants.variant import variants_of
+from simsys.config.expected_errors import Subject
 
 WEIGHTS = {
     "fp8": "weights in fp8",
@@ -31,6 +32,23 @@ FAMILIES = {
 """Regimes of model families; decoders are no regime."""
 DATA_PARALLEL = {"zero1": "ZeRO-1", "zero2": "ZeRO-2", "fsdp": "FSDP", "none": "", "ddp": ""}
 """Regimes of data-parallel modules; plain ones are no regime."""
+
+
+def subject_of(job: Job, *, shared: bool = False) -> Subject:
+    """The facts of a scenario that determine which measurements are similar.
+
+    Args:
+        job: The scenario.
+        shared: Whether it shares links with other jobs.
+    """
+    workload = job.config.workload
+    return Subject(
+        job.config.kind,
+        job.cluster.gpu.name,
+        job.engine.name,
+        regimes_of(job, shared=shared),
+        at_once=workload is not None and workload.arrivals.kind == "all_at_once",
+    )
 
 
 def regimes_of(job: Job, *, shared: bool = False) -> list[str]:

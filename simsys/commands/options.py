@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,9 +25,15 @@ NO_MODULES = "simsys.no_modules"
 def with_modules(ctx: click.Context, _: click.Parameter, file: Path | None) -> Path | None:
     """Find modules next to the experiment and in the current folder, after installed ones."""
     if file is not None:
-        folders = [Path(os.path.abspath(folder)) for folder in (file.parent, ".")] if _has_folder() else []
-        ctx.with_resource(looked_for(UserModules(folders, allowed=not ctx.meta.get(NO_MODULES))))
+        look_for_modules(ctx, [file])
     return file
+
+
+def look_for_modules(ctx: click.Context, files: Sequence[Path]) -> None:
+    """Find modules next to these files and in the current folder, after installed ones."""
+    places = dict.fromkeys([*(file.parent for file in files), Path(".")])
+    folders = [Path(os.path.abspath(folder)) for folder in places] if _has_folder() else []
+    ctx.with_resource(looked_for(UserModules(folders, allowed=not ctx.meta.get(NO_MODULES))))
 
 
 def _has_folder() -> bool:

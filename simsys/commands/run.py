@@ -109,6 +109,8 @@ def _print(outcome: ScenarioOutcome, *, as_json: bool, quiet: bool, last: bool) 
     """Print an answer with a bold headline where possible, separated from the previous one by an empty line."""
     if not as_json:
         answer(outcome.text(brief=quiet) + ("" if quiet or last else "\n"), headline=True)
+    if outcome.kept is not None:
+        say(f"{outcome.name}: earlier results of another configuration are kept in {outcome.kept}")
     if outcome.result is not None and outcome.error is not None:
         say(f"error: {outcome.error}")
 

@@ -79,42 +79,77 @@ def expected_errors(subject: Subject, metrics: Mapping[str, Any]) -> list[str]:
         subject: The run.
         metrics: Its figures, which determine its load.
     """
-    by_gpu, known = _known(FILENAME).get(subject.kind, {}), _known(BY_REGIME).get(subject.kind, {})
-    engines, regimes = known.get("engines", {}), known.get("regimes", {})
-    facets = {f"engine {subject.engine}": engines.get(subject.engine, {})}
-    facets |= {name: regimes.get(name, {}) for name in subject.regimes}
-    missing = [name for name, found in {f"GPU {subject.gpu}": by_gpu.get(subject.gpu), **facets}.items() if not found]
-    if missing:
+    facets = _facets(subject)
+    if missing := lacking(subject):
         return [f"Expected error: no measurements of {', '.join(missing)}"]
     return [
-        line
-        for metric in subject.metrics
-        for line in _of_metric(metric, subject.gpu, by_gpu[subject.gpu], facets, known.get("loads", {}), metrics)
+        line for metric in subject.metrics for line in _of_metric(metric, subject.gpu, facets, subject.kind, metrics)
     ]
 
 
+def lacking(subject: Subject) -> list[str]:
+    """The GPU, engine and regimes of a run of which there are no measurements."""
+    by_gpu = _known(FILENAME).get(subject.kind, {})
+    return [
+        name
+        for name, found in {f"GPU {subject.gpu}": by_gpu.get(subject.gpu), **_facets(subject)}.items()
+        if not found
+    ]
+
+
+def value_error(subject: Subject, metric: str, metrics: Mapping[str, Any]) -> Mapping[str, Any] | str:
+    """The error of a metric of a run: ``rows``, ``median`` and ``nine_of_ten``; or a note on the missing measurements.
+
+    Args:
+        subject: The run.
+        metric: A metric of a table, such as ``tpot_ms``.
+        metrics: The figures of the run, which determine its load.
+    """
+    if missing := lacking(subject):
+        return f"no measurements of {', '.join(missing)}"
+    if metric == "ttft_ms" and metrics.get("overloaded"):
+        return "no measurements of overloaded runs"
+    found, _, _ = _own(metric, subject.gpu, subject.kind, metrics)
+    facets = _facets(subject)
+    missing = [_lacking(facet, known.get(metric, {})) for facet, known in facets.items() if not _told(known, metric)]
+    if missing or found is None:
+        return ", ".join(missing) or f"no measurements of {metric} on GPU {subject.gpu}"
+    return found
+
+
+def _facets(subject: Subject) -> Mapping[str, Mapping[str, Any]]:
+    """The errors on the engine and in each regime of a run; empty where nothing was measured."""
+    known = _known(BY_REGIME).get(subject.kind, {})
+    engines, regimes = known.get("engines", {}), known.get("regimes", {})
+    return {f"engine {subject.engine}": engines.get(subject.engine, {})} | {
+        name: regimes.get(name, {}) for name in subject.regimes
+    }
+
+
+def _own(metric: str, gpu: str, kind: str, metrics: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str, str]:
+    """The error of a metric on a GPU, of TTFT at the load of the run; with its source and the load."""
+    load = load_of(metrics) if metric == "ttft_ms" else None
+    if load is not None:
+        return *_of_load(metric, gpu, _known(BY_REGIME).get(kind, {}).get("loads", {}).get(load, {})), load
+    return _known(FILENAME).get(kind, {}).get(gpu, {}).get(metric), gpu, ""
+
+
 def _of_metric(
-    metric: str,
-    gpu: str,
-    own: Mapping[str, Any],
-    facets: Mapping[str, Mapping[str, Any]],
-    loads: Mapping[str, Any],
-    metrics: Mapping[str, Any],
+    metric: str, gpu: str, facets: Mapping[str, Mapping[str, Any]], kind: str, metrics: Mapping[str, Any]
 ) -> Iterator[str]:
     """The error of a metric on the GPU of the run, and in its worst-predicted regime, if there is one."""
     name, what = NAMES[metric]
-    found, where = own.get(metric), gpu
+    found, where, load = _own(metric, gpu, kind, metrics)
     if metric == "ttft_ms":
-        load = load_of(metrics)
-        if load is None:
+        if not load:
             return
         if metrics.get("overloaded"):
             yield f"Expected error of {name}: no measurements of overloaded runs, whose {name} grows with the run"
             return
-        name, (found, where) = f"{name}, {load}", _of_load(metric, gpu, loads.get(load, {}))
-    lacking = [_lacking(facet, known.get(metric, {})) for facet, known in facets.items() if not _told(known, metric)]
-    if lacking or found is None:
-        yield f"Expected error of {name}: {', '.join(lacking) or f'no measurements of GPU {gpu}'}"
+        name = f"{name}, {load}"
+    missing = [_lacking(facet, known.get(metric, {})) for facet, known in facets.items() if not _told(known, metric)]
+    if missing or found is None:
+        yield f"Expected error of {name}: {', '.join(missing) or f'no measurements of GPU {gpu}'}"
         return
     of = "" if metric == "iteration_s" else f" of {name}"
     yield f"Expected error{of} {_errors(found, what, where)}"

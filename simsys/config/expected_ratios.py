@@ -46,12 +46,13 @@ class RatioError:
 
         Example:
             >>> RatioError(0.041, 0.118, 1200, 80, 4, "layout").text()
-            'median 4 %, p90 12 % (n = 1,200 measured pairs of 80 values, differing in: layout)'
+            'median 4 %, p90 12 % (n = 1,200 measured pairs of 80 values, 4 sources, differing in: layout)'
         """
         what = self.kind if self.kind in (SAME, OTHER_GPU, OTHER_ENGINE) else f"differing in: {self.kind}"
+        sources = f"{self.sources} source{'s' if self.sources > 1 else ''}"
         return (
             f"median {100 * self.median:.0f} %, p90 {100 * self.nine_of_ten:.0f} % "
-            f"(n = {self.pairs:,} measured pairs of {self.rows:,} values, {what})"
+            f"(n = {self.pairs:,} measured pairs of {self.rows:,} values, {sources}, {what})"
         )
 
 

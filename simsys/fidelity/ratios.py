@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.build.aspects import NETWORK, Aspects, aspects_of
+from simsys.build.aspects import COMES_WITH, Aspects, aspects_of
 from simsys.build.job import build_job
-from simsys.config.expected_ratios import ASPECTS, GPU, KINDS, classes_of, kind_name
+from simsys.config.expected_ratios import ASPECTS, KINDS, classes_of, kind_name
 from simsys.config.experiment import SimulationConfig
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.expected import FEWEST
@@ -107,8 +107,9 @@ def _pairs(rows: Sequence[Prediction]) -> Iterator[tuple[tuple[str, ...], Pairs]
     errors = np.array([math.log((row.predicted or math.nan) / row.case.measured) for row in rows])
     first, second = np.triu_indices(len(rows), 1)
     differs = codes[:, first] != codes[:, second]
-    if GPU in names and NETWORK in names:  # as `different_aspects`
-        differs[names.index(NETWORK)] &= ~differs[names.index(GPU)]
+    for owner, with_it in COMES_WITH.items():  # as `different_aspects`
+        if owner in names and with_it in names:
+            differs[names.index(with_it)] &= ~differs[names.index(owner)]
     bits = np.left_shift(np.int64(1), np.arange(len(names), dtype=np.int64))
     sets = (differs * bits[:, None]).sum(axis=0)
     for chosen in np.unique(sets[sets > 0]):
@@ -149,8 +150,14 @@ def _statistics(sources: Mapping[str, Sequence[Pairs]]) -> dict[str, Any] | None
         "median": _quantile(np.abs(ratio), weight, 0.5),
         "nine_of_ten": _quantile(np.abs(ratio), weight, 0.9),
         "median_of_a_value": _quantile(np.abs(value).ravel(), np.tile(weight, 2), 0.5),
-        "correlation": round(1.0 - _mean(ratio**2, weight) / _mean((value**2).sum(axis=0), weight), 3),
+        "correlation": _correlation(ratio, value, weight),
     }
+
+
+def _correlation(ratio: _Errors, value: _Errors, weight: _Errors) -> float:
+    """Return the correlation of the errors of the two values of a pair, about an error of zero; 1 without errors."""
+    squares = _mean((value**2).sum(axis=0), weight)
+    return round(1.0 - _mean(ratio**2, weight) / squares, 3) if squares else 1.0
 
 
 def _mean(values: _Errors, weights: _Errors) -> float:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from simsys.metrics.serving_log import ServingLog
 
 
+SCHEMA_VERSION = 2
+"""Version of `RunResult.as_dict`; incremented by changes that could break a reader."""
 SHOWN = {
     "training": ("mean_iteration_s", "samples_per_s", "mfu"),
     "serving": ("served_requests_per_s", "served_share", "p50_ttft_ms", "p50_tpot_ms"),
@@ -113,7 +115,7 @@ class RunResult:
     def as_dict(self) -> dict[str, Any]:
         """The reproducible part, ready for JSON."""
         return {
-            "schema_version": 2,
+            "schema_version": SCHEMA_VERSION,
             "simsys_version": __version__,
             "name": self.name,
             "kind": self.kind,

@@ -16,6 +16,7 @@ from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
 from simsys.report.bench_serve import bench_result, bench_text, model_id
 from simsys.report.csv_table import write_columns
+from simsys.report.earlier_results import keep_earlier, place_of_earlier
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
@@ -25,7 +26,9 @@ ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
 
 
 def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
-    """Write a run's files into ``folder/<name>``, replacing those of an earlier run.
+    """Write a run's files into ``folder/<name>``, replacing those of an earlier run of the same configuration.
+
+    Files of another configuration are moved first (`keep_earlier`), next to this folder.
 
     Files are ``<name>_config.yaml``, which reproduces the same files byte by byte, ``<name>_results.json``,
     ``<name>_bottlenecks.json``, ``<name>_iterations.csv`` or ``<name>_requests.csv``, and for training
@@ -53,26 +56,39 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         "losses": [loss.as_dict() for loss in largest_losses(result)],
         "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)],
     }
+    settings = config_yaml(config, target)
+    keep_earlier(target, config.name, settings)
+    return write_files(
+        target,
+        {
+            f"{config.name}_config.yaml": lambda file: file.write(settings),
+            f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
+            f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
+            **{
+                f"{config.name}_{name}.csv": partial(write_columns, table=table)
+                for name, table in _all_tables(config, result).items()
+                if table
+            },
+            **(_serving(config, result) if config.kind == "serving" else {}),
+        },
+    )
+
+
+def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
+    """Where `write_results` would move the results of another configuration; None if there are none."""
+    target = folder / config.name
+    return place_of_earlier(target, config.name, config_yaml(config, target))
+
+
+def _all_tables(config: SimulationConfig, result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
+    """The tables of a run and of its jobs; a table without columns is not written."""
     links = result.links if any(result.links.values()) else {}
     tables = {**_tables(result), "links": links, "traffic": result.traffic}
     for job in result.jobs:
         tables |= {f"{job.name}_{name}": table for name, table in _tables(job).items()}
     if config.simulation.collect_events:
         tables |= {name: log.steps.columns() for name, log in _logs(result).items()}
-    return write_files(
-        target,
-        {
-            f"{config.name}_config.yaml": lambda file: file.write(config_yaml(config, target)),
-            f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
-            f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
-            **{
-                f"{config.name}_{name}.csv": partial(write_columns, table=table)
-                for name, table in tables.items()
-                if table
-            },
-            **(_serving(config, result) if config.kind == "serving" else {}),
-        },
-    )
+    return tables
 
 
 def _tables(result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:

@@ -28,7 +28,7 @@ from simsys.errors import (
     UsageError,
 )
 from simsys.metrics.result import RunResult
-from simsys.report.export import write_results
+from simsys.report.export import earlier_results, write_results
 from simsys.report.progress import ProgressLine
 from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.simulation import simulate
@@ -43,12 +43,15 @@ class ScenarioOutcome:
         result: Its result; None if it does not fit.
         error: The reason for not fitting or not writing.
         files: The files written.
+        kept: The folder to which the results of another configuration with this name were moved; None if there were
+            none.
     """
 
     name: str
     result: RunResult | None = None
     error: SimsysError | None = None
     files: Sequence[Path] = ()
+    kept: Path | None = None
 
     @property
     def exit_code(self) -> int:
@@ -75,7 +78,8 @@ class ScenarioOutcome:
             "cpu_s": result.cpu_s,
             "events_per_s": result.events / result.wall_s if result.wall_s else None,
         }
-        return {**result.as_dict(), "performance": performance}
+        kept = {} if self.kept is None else {"earlier_results": str(self.kept)}
+        return {**result.as_dict(), "performance": performance, **kept}
 
 
 @dataclass(frozen=True)
@@ -166,7 +170,8 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
     if folder is None:
         return ScenarioOutcome(plan.name, result)
     try:
-        return ScenarioOutcome(plan.name, result, files=write_results(plan.config, result, folder))
+        kept = earlier_results(plan.config, folder)
+        return ScenarioOutcome(plan.name, result, files=write_results(plan.config, result, folder), kept=kept)
     except OutputError as error:
         return ScenarioOutcome(plan.name, result, error)
 

@@ -13,7 +13,7 @@ from simsys.metrics.definitions import metrics_by_name
 from simsys.metrics.result import RunResult
 
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-_FORM = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\S+)\s*")
+_FORM = re.compile(r"\s*(\w+)((?:\s+\w+)?)\s*(>=|<=|>|<)\s*(\S+)\s*")
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,32 @@ class Threshold:
     limit: float
 
     @classmethod
-    def parse(cls, text: str) -> Threshold:
+    def parse(cls, text: str, of: str = "", example: str = "p99_ttft_ms>200") -> Threshold:
         """Read a condition.
+
+        Args:
+            text: The condition.
+            of: The word after the metric, such as ``ratio``; empty if the condition is on the metric itself.
+            example: A valid condition, for the message.
 
         Raises:
             UsageError: If the form is wrong or the limit is not a finite number.
         """
         match = _FORM.fullmatch(text)
         try:
-            limit = float(match[3]) if match else math.nan
+            limit = float(match[4]) if match and match[2].strip() == of else math.nan
         except ValueError:
             limit = math.nan
         if match is None or not math.isfinite(limit):
+            word = f" and the word '{of}'" if of else ""
             raise UsageError(
-                f"{text!r} is not a condition; write a metric, <, <=, > or >=, and a number: p99_ttft_ms>200"
+                f"{text!r} is not a condition; write a metric{word}, <, <=, > or >=, and a number: {example}"
             )
-        return cls(match[1], match[2], limit)
+        return cls(match[1], match[3], limit)
+
+    def holds(self, value: float) -> bool:
+        """Whether a value meets the condition."""
+        return bool(_COMPARE[self.comparison](value, self.limit))
 
     def failure(self, result: RunResult) -> str:
         """The reason for failing a run; empty if it passes or its kind lacks the metric.
@@ -54,7 +64,7 @@ class Threshold:
         if value is None:
             only = f"; a run has it only {metric.only}" if metric.only and self.metric not in result.metrics else ""
             return f"{result.name}: {self.metric} has no value{only}"
-        if _COMPARE[self.comparison](value, self.limit):
+        if self.holds(value):
             return f"{result.name}: {self.metric} is {value:.6g}, {self.comparison} {self.limit:g}"
         return ""
 

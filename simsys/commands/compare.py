@@ -1,0 +1,89 @@
+"""`simsys compare`: scenarios, results and measurements against the first of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simsys.commands.options import JSON, answer_json, common, look_for_modules, no_modules
+from simsys.commands.run import LIMIT_S, THRESHOLD_FAILED
+from simsys.report.console import answer, say
+
+if TYPE_CHECKING:
+    from simsys.report.threshold import Threshold
+
+EXAMPLE = "p99_ttft_ms ratio > 1.05"
+
+
+def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
+    from simsys.report.threshold import Threshold
+
+    return [Threshold.parse(text, "ratio", EXAMPLE) for text in texts]
+
+
+def _with_modules(ctx: click.Context, _: click.Parameter, sources: Sequence[str]) -> Sequence[str]:
+    look_for_modules(ctx, [Path(source) for source in sources])
+    return sources
+
+
+@click.command()
+@click.argument("sources", metavar="A B ...", nargs=-1, required=True, callback=_with_modules)
+@no_modules
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Runs of each scenario, with common random numbers; ratios have confidence intervals.",
+)
+@click.option("--all", "everything", is_flag=True, help="List all metrics, not only headline metrics.")
+@click.option(
+    "--fail-on",
+    "thresholds",
+    metavar="CONDITION",
+    multiple=True,
+    callback=_thresholds,
+    help=f"Exit with 1 if this condition holds, such as '{EXAMPLE}'; metrics: 'simsys list metrics'. Repeatable.",
+)
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(1.0),
+    default=LIMIT_S,
+    show_default=True,
+    help="Limit of the estimated processor time of a scenario, in seconds.",
+)
+@click.option("--yes", is_flag=True, help="Simulate scenarios that exceed the limit, too.")
+@JSON
+@common
+def compare(
+    sources: Sequence[str],
+    seeds: int,
+    everything: bool,
+    thresholds: Sequence[Threshold],
+    limit_s: float,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Compare scenarios, results and measurements with the first of them.
+
+    Each of A B ... is a scenario file (FILE, or FILE:SCENARIO for one of its scenarios), a folder that 'simsys run'
+    has written, or a result of 'vllm bench serve'. For each metric, the ratio to the first is printed, and whether
+    the difference exceeds the error of measured pairs of runs that differ in the same settings.
+    """
+    from simsys.compare.comparison import compare as compared
+    from simsys.compare.text import comparison_text
+
+    found = compared(*sources, seeds=seeds, limit_s=math.inf if yes else limit_s, thresholds=thresholds)
+    failed = found.failures(thresholds)
+    if as_json:
+        answer_json({"comparison": found.as_dict(), "failed": failed})
+    else:
+        answer(comparison_text(found, everything=everything), headline=True)
+    for text in failed:
+        say(f"failed: {text}")
+    return THRESHOLD_FAILED if failed else 0
