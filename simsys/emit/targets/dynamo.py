@@ -35,7 +35,7 @@ MODES = {
 EVENTS = {
     "kv-events-config": '{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true}'
 }
-"""What workers tell a router that looks at their caches."""
+"""Cache events that workers publish for the mode kv of the router."""
 TRANSFER = {"kv-transfer-config": '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'}
 
 
