@@ -15,6 +15,8 @@ from simsys.config.architectures import listed_models
 from simsys.config.experiment import SimulationConfig
 from simsys.config.model import ModelConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
+from simsys.config.serving import ServingConfig
+from simsys.config.serving_options import DisaggregatedConfig
 from simsys.input_files import path_from
 from simsys.model.model import Model
 from simsys.model.model_db import load_model
@@ -107,14 +109,33 @@ def _canonical(config: SimulationConfig, model: Model, cluster: Cluster) -> Simu
     """The scenario with its data-parallel degree and precision, and without settings that have no effect."""
     parallelism = _parallelism(config, cluster)
     updates: dict[str, object] = {"parallelism": parallelism, "model": _model(config, model)}
-    if config.serving is not None and parallelism.dp_degree == 1:
-        updates["serving"] = config.serving.model_copy(update={"router": "round_robin", "router_options": {}})
+    if config.serving is not None:
+        updates["serving"] = _serving(config.serving, parallelism.dp_degree or 0, parallelism.tp_degree)
+    if config.serving is not None and config.serving.disaggregated is not None:
+        updates["parallelism"] = _of_decode_replicas(parallelism, config.serving.disaggregated)
     if config.training is not None:
         compute = training_precision(config.training, cluster.spec).compute
         changes = {"precision": compute, "mixed_precision": compute not in ("fp32", "tf32")}
         options = _options(config.training.options, parallelism)
         updates["training"] = config.training.model_copy(update={**changes, "options": options})
     return config.model_copy(update=updates).located_in(config.folder)
+
+
+def _serving(given: ServingConfig, replicas: int, tensor: int) -> ServingConfig:
+    """The settings without routers of a single replica, and with the degree of prefill replicas alone."""
+    pools, no_router = given.disaggregated, {"router": "round_robin", "router_options": {}}
+    if pools is None:
+        return given.model_copy(update=no_router) if replicas == 1 else given
+    changes: dict[str, object] = {} if pools.prefill_replicas > 1 else dict(no_router)
+    prefill, decode = pools.tp_degrees(tensor)
+    degrees = {"prefill_tp_degree": prefill if prefill != decode else None, "decode_tp_degree": None}
+    router = {} if pools.decode_replicas > 1 else {"decode_router": "least_kv"}
+    return given.model_copy(update={**changes, "disaggregated": pools.model_copy(update={**degrees, **router})})
+
+
+def _of_decode_replicas(given: ParallelismConfig, pools: DisaggregatedConfig) -> ParallelismConfig:
+    """The degrees of decode replicas; the pools state how many there are."""
+    return given.model_copy(update={"dp_degree": None, "tp_degree": pools.decode_tp_degree or given.tp_degree})
 
 
 def _options(given: Mapping[str, Any], parallelism: ParallelismConfig) -> dict[str, Any]:

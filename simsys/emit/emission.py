@@ -70,7 +70,7 @@ def canonical_settings(tool: Target, deployment: Deployment) -> dict[str, Any]:
     """The settings of a scenario by dotted path, without those that are the tool's default too."""
     settings = settings_of(deployment.config, tool.sections)
     release = settings.get("serving.engine_release")
-    if isinstance(release, str) and tool.covers(release):
+    if isinstance(release, str) and tool.runs(release):
         del settings["serving.engine_release"]
     usual = [path for path, value in settings.items() if any(each.is_usual(path, value) for each in tool.table)]
     return {path: value for path, value in settings.items() if path not in usual}
@@ -119,4 +119,4 @@ def _without_option(tool: Target, settings: Mapping[str, Any]) -> dict[str, str]
 
 
 def _listed(tool: Target) -> str:
-    return " and ".join(tool.releases)
+    return " and ".join(tool.engine_releases or tool.releases)

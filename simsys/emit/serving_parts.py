@@ -133,7 +133,10 @@ class WholeExperts(Correspondence):
 
     def write(self, settings: Settings, deployment: Deployment) -> Options:
         """The flag, or the degree."""
-        degree = settings.get("parallelism.ep_degree", 1)
+        degree, tensor = settings.get("parallelism.ep_degree", 1), settings.get("parallelism.tp_degree", 1)
+        if degree > 1 and {tensor, settings.get("serving.disaggregated.prefill_tp_degree", tensor)} != {degree}:
+            message = f"{degree} cannot be expressed; each tensor-parallel rank has whole experts, so write tp_degree"
+            raise InexpressibleError(self.paths[0], message)
         return {} if degree == 1 else {self.name: True if self.is_flag else degree}
 
     def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:

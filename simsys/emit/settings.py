@@ -31,7 +31,9 @@ def _changed(part: BaseModel, texts: Mapping[str, Any] | None, path: str) -> Ite
     for name, field in type(part).model_fields.items():
         value, here = getattr(part, name), f"{path}.{name}"
         text = value if texts is None else texts[name]
-        if isinstance(value, BaseModel):
+        if isinstance(value, BaseModel) and "kind" in type(value).model_fields:
+            yield here, text if texts is not None else value.model_dump()
+        elif isinstance(value, BaseModel):
             inner = list(_changed(value, None if texts is None else text, here))
             yield from inner or [(here, {})]
         elif isinstance(value, dict):

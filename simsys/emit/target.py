@@ -49,6 +49,7 @@ class Target:
             reading takes them from a given scenario.
         reasons: Why a setting cannot be expressed, by its path, where there is more to say than that there is no
             option.
+        engine_releases: Releases of the engine that it runs, for `serving.engine_release`; by default `releases`.
         choose: Returns the target for a scenario, where the table depends on it.
     """
 
@@ -63,6 +64,7 @@ class Target:
     sections: Sequence[str]
     outside: frozenset[str] = frozenset()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    engine_releases: Sequence[str] = ()
     choose: Callable[[SimulationConfig], Target] | None = None
 
     def chosen(self, config: SimulationConfig) -> Target:
@@ -71,7 +73,11 @@ class Target:
 
     def covers(self, release: str) -> bool:
         """Whether the files are for this release of the tool."""
-        return any(release == known or release.startswith(f"{known}.") for known in self.releases)
+        return _among(release, self.releases)
+
+    def runs(self, engine_release: str) -> bool:
+        """Whether the files are for this release of the engine."""
+        return _among(engine_release, self.engine_releases or self.releases)
 
     def checked_release(self, release: str | None) -> str:
         """The release for which to write.
@@ -85,6 +91,10 @@ class Target:
                 "leave --release out, and check the options against the documentation of your release"
             )
         return release or self.releases[0]
+
+
+def _among(release: str, releases: Sequence[str]) -> bool:
+    return any(release == known or release.startswith(f"{known}.") for known in releases)
 
 
 @cache

@@ -19,7 +19,8 @@ from simsys.emit.emission import canonical_settings
 from simsys.errors import ConfigError, UsageError
 from tests.helpers.random_deployments import serving_deployment
 
-ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+DEFAULTS = ("serving.router", "serving.disaggregated.decode_router", "parallelism.tp_degree")
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "dynamo": "vllm"}
 
 
 def scenario(engine: str, parallelism: dict[str, Any] | None = None, **serving: Any) -> SimulationConfig:
@@ -47,8 +48,8 @@ def text_of(files: list[EmittedFile], name: str) -> str:
 @pytest.mark.parametrize("target", ENGINES)
 def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_named(target: str) -> None:
     refused, equal = 0, 0
-    for seed in range(100):
-        data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target])
+    for seed in range(300 if target == "dynamo" else 100):
+        data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target == "dynamo")
         try:
             config = SimulationConfig.model_validate(data)
         except ValidationError:
@@ -59,7 +60,8 @@ def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_nam
             named = {problem.path for problem in error.problems}
             given = canonical(config, target)
             assert named
-            given |= {"serving.router": "round_robin"}  # the default, which not every balancer is
+            given |= dict.fromkeys(DEFAULTS)  # which not every tool has
+
             assert all(any(f"{path}.".startswith(f"{name}.") for path in given) for name in named), named
             refused += 1
             continue
@@ -74,7 +76,7 @@ def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_nam
 @pytest.mark.parametrize("target", ENGINES)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_refused_scenario_is_written_without_the_named_settings(target: str, seed: int) -> None:
-    data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target])
+    data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target == "dynamo")
     try:
         config = SimulationConfig.model_validate(data)
         emit(config, target)
@@ -86,6 +88,8 @@ def test_a_refused_scenario_is_written_without_the_named_settings(target: str, s
     for path in named:
         section, *rest = path.split(".")
         data[section].pop(rest[0], None)
+        if rest[0] == "tp_degree":  # the degree of a pool that does not fit a node
+            data["serving"].pop("disaggregated", None)
         if path == "parallelism.dp_degree" or path == "serving.router":
             data["parallelism"]["dp_degree"] = 1
     config = SimulationConfig.model_validate(data)
@@ -178,6 +182,25 @@ def test_extra_options_of_trtllm_are_nested() -> None:
     }
     assert "--extra_llm_api_options extra_options.yaml" in text_of(files, "serve.sh")
     assert [file.name for file in emit(scenario("tensorrt-llm"), "trtllm")] == ["serve.sh"]
+
+
+def test_pools_of_dynamo() -> None:
+    pools = {"prefill_replicas": 1, "decode_replicas": 2, "prefill_tp_degree": 4, "decode_router": "round_robin"}
+    config = scenario("vllm", {"tp_degree": 2}, disaggregated=pools)
+    (file,) = emit(config, "dynamo")
+    frontend, decode, prefill = yaml.safe_load(file.text)["spec"]["components"]
+    containers = [each["podTemplate"]["spec"]["containers"][0] for each in (frontend, decode, prefill)]
+    assert containers[0]["env"] == [{"name": "DYN_ROUTER_MODE", "value": "round-robin"}]
+    assert [decode["replicas"], prefill["replicas"]] == [2, 1]
+    assert [each["resources"]["limits"]["nvidia.com/gpu"] for each in containers[1:]] == ["2", "4"]
+    assert "prefill" in containers[2]["args"]
+    mixed = scenario(
+        "vllm", {"tp_degree": 2}, disaggregated={**pools, "prefill_replicas": 2, "decode_router": "least_kv"}
+    )
+    with pytest.raises(ConfigError, match="round_robin and least_kv cannot be expressed"):
+        emit(mixed, "dynamo")
+    with pytest.raises(ConfigError, match=r"parallelism\.tp_degree: .* a worker of 16 GPUs"):
+        emit(scenario("vllm", {"tp_degree": 8, "pp_stages": 2}), "dynamo")
 
 
 def test_a_model_without_known_weights_needs_a_checkpoint() -> None:

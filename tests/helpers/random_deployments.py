@@ -46,8 +46,14 @@ CACHE_SIZES: tuple[tuple[str, Any], ...] = (
 )
 
 
-def serving_deployment(r: random.Random, engine: str) -> dict[str, Any]:
-    """A scenario of one engine as an experiment file would hold it, with settings that fit the schema."""
+def serving_deployment(r: random.Random, engine: str, *, pools: bool = False) -> dict[str, Any]:
+    """A scenario of one engine as an experiment file would hold it, with settings that fit the schema.
+
+    Args:
+        r: Chance.
+        engine: The engine.
+        pools: Whether half of the scenarios have replicas for prefill and for decode.
+    """
     serving: dict[str, Any] = {"engine": engine}
     share = r.choice([0.1, 0.3, 0.6])
     for name, values in SERVING.items():
@@ -65,6 +71,16 @@ def serving_deployment(r: random.Random, engine: str) -> dict[str, Any]:
         parallelism |= {"ep_degree": tensor, "expert_skew": 1.5}
     if r.random() < 0.1:
         parallelism["sequence_parallel"] = True
+    if pools and r.random() < 0.5:
+        del parallelism["dp_degree"]
+        serving["router"] = r.choice(["round_robin", "prefix_affinity", "random"])
+        serving["disaggregated"] = {
+            "prefill_replicas": r.choice([1, 2]),
+            "decode_replicas": r.choice([1, 3]),
+            **({"prefill_tp_degree": r.choice([1, 4, 16])} if r.random() < 0.3 else {}),
+            **({"decode_tp_degree": r.choice([1, 2])} if r.random() < 0.3 else {}),
+            **({"decode_router": r.choice(["least_kv", "round_robin", "random"])} if r.random() < 0.6 else {}),
+        }
     return {
         "name": "random",
         "hardware": {"profile": "dgx-h100", "num_nodes": 4},
