@@ -15,6 +15,8 @@ from simsys.compare.side import Side
 from simsys.config.expected_errors import AT_ONCE, lacking, value_error
 from simsys.config.expected_ratios import ratio_error
 
+NO_SETTINGS = ("name", "description", "sweep", "search")
+"""Keys of a scenario that do not change what is simulated."""
 TRAINING, SERVING = "training", "serving"
 MEASUREMENT = "measurement"
 
@@ -123,7 +125,7 @@ def other_settings(base: Side, other: Side) -> dict[str, tuple[Any, Any]]:
     if base.config is None or other.config is None:
         return {}
     here, there = (_flat(side.config.model_dump(mode="json")) for side in (base, other) if side.config is not None)
-    names = [name for name in dict.fromkeys([*here, *there]) if name not in ("name", "description")]
+    names = [name for name in dict.fromkeys([*here, *there]) if name.partition(".")[0] not in NO_SETTINGS]
     return {name: (here.get(name), there.get(name)) for name in names if here.get(name) != there.get(name)}
 
 

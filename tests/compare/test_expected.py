@@ -94,6 +94,5 @@ def test_jobs_that_share_a_cluster_have_none(tmp_path: Path) -> None:
 
 
 def test_settings_that_differ_are_listed() -> None:
-    assert other_settings(served({}), served({"name": "b", "serving": {"max_num_seqs": 8}})) == {
-        "serving.max_num_seqs": (None, 8)
-    }
+    swept = {"name": "b", "serving": {"max_num_seqs": 8}, "sweep": {"over": {"simulation.seed": [1, 2]}}}
+    assert other_settings(served({}), served(swept)) == {"serving.max_num_seqs": (None, 8)}
