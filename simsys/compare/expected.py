@@ -17,6 +17,8 @@ from simsys.config.expected_ratios import ratio_error
 
 TRAINING, SERVING = "training", "serving"
 MEASUREMENT = "measurement"
+NO_SETTINGS = ("name", "description", "sweep", "search")
+"""Parts of a scenario that change no run."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def other_settings(base: Side, other: Side) -> dict[str, tuple[Any, Any]]:
     if base.config is None or other.config is None:
         return {}
     here, there = (_flat(side.config.model_dump(mode="json")) for side in (base, other) if side.config is not None)
-    names = [name for name in dict.fromkeys([*here, *there]) if name not in ("name", "description")]
+    names = [name for name in dict.fromkeys([*here, *there]) if name.partition(".")[0] not in NO_SETTINGS]
     return {name: (here.get(name), there.get(name)) for name in names if here.get(name) != there.get(name)}
 
 
