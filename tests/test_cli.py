@@ -309,6 +309,17 @@ def test_files_that_cannot_be_written_do_not_cost_the_answer() -> None:
     assert Path("taken").read_text(encoding="utf-8") == "kept"
 
 
+def test_results_of_another_configuration_are_kept_and_named() -> None:
+    file = write(TRAINING)
+    for _ in range(2):
+        assert "kept" not in run("run", file, "--quiet").stderr
+    changed = run("run", file, "--json", "--set", "training.num_iterations=3")
+    kept = json.loads(changed.stdout)["scenarios"][0]["earlier_results"]
+    assert f"gpt2: earlier results of another configuration are kept in {kept}" in changed.stderr
+    assert files(kept) == files("results/gpt2")
+    assert json.loads(Path(kept, "gpt2_results.json").read_text(encoding="utf-8"))["metrics"]["iterations"] == 2
+
+
 def test_files_are_replaced_and_others_left_alone() -> None:
     Path("results/gpt2").mkdir(parents=True)
     for name in ("gpt2_results.json", "notes.txt"):

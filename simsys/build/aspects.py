@@ -51,10 +51,10 @@ PATHS: Mapping[str, str] = {
 }
 """Aspects by the paths of their settings; a longer path has priority. Other settings are aspects of their own."""
 LEFT_OUT = (
-    *("name", "description", "simulation", "slo"),
+    *("name", "description", "simulation", "slo", "sweep", "search"),
     *("hardware.gpu", "hardware.gpu_model", "hardware.num_nodes", "hardware.gpus_per_node"),
     *("parallelism.dp_degree", "training.engine", "serving.engine", "training.num_nodes", "training.num_iterations"),
-    *("training.batch_size_per_gpu", "training.gradient_accumulation_steps"),
+    *("training.batch_size_per_gpu", "training.gradient_accumulation_steps", "training.global_batch_size"),
     *("workload.num_requests", "workload.duration"),
 )
 """Settings that change no figure, and settings that `aspects_of` reads from the job."""

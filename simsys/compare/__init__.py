@@ -2,7 +2,8 @@
 
 Start with `comparison.py`, the result; `sources.py` reads what is compared, `side.py` simulates it. `expected.py`
 finds the expected error of a ratio, `causes.py` divides the time by cause.
-May import: build, check, config, errors, fidelity, input_files, metrics, report, sums, units, version.
+May import: build, check, config, errors, fidelity, input_files, metrics, report, sums, sweep, units,
+version.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ NO_SETTINGS = ("name", "description", "sweep", "search")
 """Keys of a scenario that do not change what is simulated."""
 TRAINING, SERVING = "training", "serving"
 MEASUREMENT = "measurement"
+NO_SETTINGS = ("name", "description", "sweep", "search")
+"""Parts of a scenario that change no run."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def read_sides(sources: Sequence[Source], limit_s: float = math.inf) -> list[Sid
     kinds = {side.kind: side for side in reversed(sides)}
     if len(kinds) > 1:
         listed = ", ".join(f"{side.label} is {kind}" for kind, side in reversed(kinds.items()))
-        raise UsageError(f"only results of one kind can be compared: {listed}")
+        raise UsageError(f"only results of one kind can be compared: {listed}; FILE:SCENARIO is one of a file")
     return sides
 
 

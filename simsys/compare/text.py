@@ -14,6 +14,8 @@ from simsys.units import pretty_memory
 
 MOST_SETTINGS = 8
 """Settings that are listed."""
+LONGEST_SETTING = 32
+"""Characters of a value, such as a list of jobs, that are shown."""
 NAME, VALUE, INTERVAL = 30, 11, 13
 """Widths of columns."""
 SMALLEST_S = 0.5e-9
@@ -66,7 +68,8 @@ def _settings(pair: Pair) -> list[str]:
 
 
 def _setting(value: Any) -> str:
-    return "-" if value is None else str(value)
+    text = "-" if value is None else str(value)
+    return text if len(text) <= LONGEST_SETTING else f"{text[:LONGEST_SETTING]}…"
 
 
 def _table(pair: Pair, shown: Sequence[Ratio]) -> list[str]:
@@ -105,7 +108,7 @@ def _errors(shown: Sequence[Ratio]) -> list[str]:
     metrics: dict[str, list[str]] = {}
     for each in shown:
         metrics.setdefault(each.expected.text, []).append(each.metric)
-    lines = ["expected error of the ratio (beyond: larger than 9 of 10 errors, and no chance)"]
+    lines = ["expected error of the ratio (beyond: larger than 9 of 10 errors, not by chance)"]
     unknown = [text.removeprefix("no measurements of ") for text in metrics if text in map(_missing, metrics[text])]
     for text, names in metrics.items():
         if text not in map(_missing, names):

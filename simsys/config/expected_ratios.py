@@ -19,6 +19,8 @@ KINDS, ASPECTS = "kinds", "aspects"
 GPU, ENGINE = "GPU", "engine"
 SAME, OTHER_GPU, OTHER_ENGINE = "same GPU and engine", "another GPU", "another engine"
 """Classes of kinds, for comparisons whose own kind was not measured."""
+FEWEST_PAIRS = 8
+"""Pairs below which the error of a kind is not used."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def ratio_error(family: str, metric: str, aspects: Sequence[str]) -> RatioError 
         aspects: The aspects in which the two runs differ.
     """
     known = _known().get(family, {}).get(metric, {})
-    kinds, measured = known.get(KINDS, {}), known.get(ASPECTS, [])
+    measured = known.get(ASPECTS, [])
+    kinds = {kind: each for kind, each in known.get(KINDS, {}).items() if each["pairs"] >= FEWEST_PAIRS}
     own = kind_name(aspects)
     if own in kinds:
         return _error(own, kinds[own])

@@ -40,6 +40,7 @@ def aspects(scenario: dict[str, Any], changes: dict[str, Any]) -> Aspects:
     [
         (TRAINING, {"name": "b", "simulation": {"seed": 7, "lod": "high"}}, []),
         (TRAINING, {"training": {"num_iterations": 3}}, []),
+        (TRAINING, {"sweep": {"over": {"training.batch_size_per_gpu": [1, 2]}}}, []),
         (TRAINING, {"hardware": {"gpu": "H100"}}, ["GPU"]),
         (
             TRAINING,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from simsys import SimulationConfig
 from simsys.compare.comparison import Comparison, compare
 from simsys.compare.side import Side
 from simsys.compare.text import comparison_text
@@ -33,6 +35,13 @@ def test_all_metrics_on_request(tmp_path: Path) -> None:
     found = compare(written(tmp_path / "a.yaml", TRAINING))
     assert "communication_ratio" not in comparison_text(found)
     assert "communication_ratio" in comparison_text(found, everything=True)
+
+
+def test_long_settings_are_cut() -> None:
+    job: dict[str, Any] = {**TRAINING["defaults"], "jobs": [{"name": "first", "gpus": 2}]}
+    configs = [SimulationConfig.model_validate({**job, "jobs": [{"name": name, "gpus": 2}]}) for name in "ab"]
+    sides = [Side(str(each), "jobs", "results", "", config, [{}]) for each, config in enumerate(configs)]
+    assert "  jobs: [{'name': 'a', 'gpus': 2, 'arriv… → [{'name': 'b'" in comparison_text(Comparison(sides))
 
 
 def test_warnings_come_first() -> None:

@@ -16,7 +16,8 @@ def figures(median: float) -> dict[str, float]:
 
 @pytest.fixture(autouse=True)
 def _measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = {"layout": figures(0.05), SAME: figures(0.1), OTHER_GPU: figures(0.2)}
+    few = {**figures(0.01), "pairs": 7}
+    kinds = {"layout": figures(0.05), "model": few, SAME: figures(0.1), OTHER_GPU: figures(0.2)}
     known = {"kinds": kinds, "aspects": ["GPU", "engine", "layout", "model"]}
     fits = tmp_path / "hardware_profiles" / "fits"
     fits.mkdir(parents=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from simsys.cli import cli
 from simsys.config.document import read_document
 from simsys.config.expected_ratios import OTHER_GPU, SAME
+from simsys.data import data_folders
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.ratios import errors_of_ratios, write_errors_of_ratios
 from simsys.fidelity.scenario_run import ScenarioRun
@@ -83,3 +87,26 @@ def test_the_file_says_how_it_was_made(tmp_path: Path) -> None:
     write_errors_of_ratios(file, [row(1.0, 1.0, each) for each in range(1, 9)], heading="By a command.")
     assert file.read_text(encoding="utf-8").startswith("# By a command.\ntraining:\n")
     assert read_document(file).data["training"]["iteration_s"]["aspects"] == ["global batch"]
+
+
+def test_a_command_writes_it(tmp_path: Path) -> None:
+    out = tmp_path / "ratios.yaml"
+    table = data_folders("experiments")[-1] / "measured" / "training.csv"
+    result = CliRunner().invoke(cli, ["validate", str(table), "--expected-ratios", str(out), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["files"] == [str(out)]
+    text = out.read_text(encoding="utf-8")
+    assert text.startswith("# Errors on all rows, whether the profiles were fitted to them or not,\n")
+    assert "by `simsys validate training.csv --expected-ratios FILE`" in text
+    assert read_document(out).data["training"]["iteration_s"]["kinds"][SAME]["pairs"] >= 8
+
+
+def test_the_shipped_errors_of_few_changes_are_smaller_than_those_of_values() -> None:
+    """Correlation helps where one setting of the same system differs, as the stored figures say."""
+    (path,) = (
+        path for folder in data_folders("hardware_profiles") for path in folder.glob("fits/expected_ratios.yaml")
+    )
+    kinds = read_document(path).data["training"]["iteration_s"]["kinds"]
+    for kind in ("global batch", "number of GPUs or nodes"):
+        assert kinds[kind]["median"] < 0.5 * kinds[kind]["median_of_a_value"]
+        assert kinds[kind]["correlation"] > 0.9
