@@ -12,9 +12,9 @@ from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import (
     OUTSIDE,
     POOLS,
-    QUANTISED,
     SECTIONS,
     SPECULATIVE,
+    WEIGHTS,
     Checkpoint,
     Replicas,
     WholeExperts,
@@ -113,16 +113,7 @@ TABLE: tuple[Correspondence, ...] = (
     Option("parallelism.pp_stages", "pp-size"),
     Replicas("dp-size", "round_robin", (("load-balance-method", "round_robin"),)),
     WholeExperts("ep-size", "tp-size", is_flag=False),
-    Choice(
-        "serving.precision",
-        {
-            "fp32": {"dtype": "float32"},
-            "fp16": {"dtype": "float16"},
-            "bf16": {"dtype": "bfloat16"},
-            "fp8": {"quantization": "fp8"},
-        },
-        QUANTISED,
-    ),
+    WEIGHTS,
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8_e4m3"}}),
     Option("serving.max_model_len", "context-length"),
     Option("serving.max_num_seqs", "max-running-requests"),

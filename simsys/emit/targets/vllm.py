@@ -15,9 +15,9 @@ from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import (
     OUTSIDE,
     POOLS,
-    QUANTISED,
     SECTIONS,
     SPECULATIVE,
+    WEIGHTS,
     Checkpoint,
     Replicas,
     WholeExperts,
@@ -111,16 +111,7 @@ TABLE: tuple[Correspondence, ...] = (
     Option("parallelism.pp_stages", "pipeline-parallel-size"),
     Replicas("data-parallel-size", "least_outstanding", dense_only=True),
     WholeExperts("enable-expert-parallel", "tensor-parallel-size", is_flag=True),
-    Choice(
-        "serving.precision",
-        {
-            "fp32": {"dtype": "float32"},
-            "fp16": {"dtype": "float16"},
-            "bf16": {"dtype": "bfloat16"},
-            "fp8": {"quantization": "fp8"},
-        },
-        QUANTISED,
-    ),
+    WEIGHTS,
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8"}}),
     Option("serving.max_model_len", "max-model-len"),
     Option("serving.max_num_seqs", "max-num-seqs"),
