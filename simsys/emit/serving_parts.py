@@ -123,6 +123,27 @@ class Replicas(Correspondence):
 
 
 @dataclass(frozen=True)
+class OneNode(Correspondence):
+    """All replicas on one node, since one command starts the processes of one node."""
+
+    paths: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def write(self, settings: Settings, deployment: Deployment) -> Options:
+        """No options; the degrees are checked."""
+        gpus, replicas = deployment.world_size, settings.get("parallelism.dp_degree", 1)
+        if gpus > deployment.gpus_per_node:
+            path = "parallelism.dp_degree" if gpus // replicas <= deployment.gpus_per_node else "parallelism.tp_degree"
+            message = f"{gpus} GPUs cannot be expressed, as one command starts one node of {deployment.gpus_per_node}"
+            raise InexpressibleError(path, message)
+        return {}
+
+    def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True)
 class WholeExperts(Correspondence):
     """Whole experts on each tensor-parallel rank: a flag, or their degree.
 

@@ -16,6 +16,7 @@ from simsys.emit.serving_parts import (
     SPECULATIVE,
     WEIGHTS,
     Checkpoint,
+    OneNode,
     Replicas,
     WholeExperts,
     checked_speculative,
@@ -107,6 +108,7 @@ class CacheBlocks(Correspondence):
 
 
 TABLE: tuple[Correspondence, ...] = (
+    OneNode(),
     Fixed("serving.engine", "sglang"),
     Checkpoint("model-path"),
     Option("parallelism.tp_degree", "tp-size"),

@@ -19,6 +19,7 @@ from simsys.emit.serving_parts import (
     SPECULATIVE,
     WEIGHTS,
     Checkpoint,
+    OneNode,
     Replicas,
     WholeExperts,
     checked_speculative,
@@ -106,6 +107,7 @@ def _graph_mode(mode: str) -> dict[str, str]:
 
 
 TABLE: tuple[Correspondence, ...] = (
+    OneNode(),
     Checkpoint("model"),
     Option("parallelism.tp_degree", "tensor-parallel-size"),
     Option("parallelism.pp_stages", "pipeline-parallel-size"),
