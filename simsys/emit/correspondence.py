@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias
 
 from simsys.config.experiment import SimulationConfig
@@ -190,7 +191,7 @@ class Fixed(Correspondence):
         """No options; the value is checked."""
         given = settings.get(self.path)
         if given != self.value:
-            shown = "its default" if given is None else given
+            shown = attrgetter(self.path)(deployment.config) if given is None else given
             raise InexpressibleError(self.path, f"{shown} cannot be expressed; write {self.value}")
         return {}
 

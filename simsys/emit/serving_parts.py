@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simsys.config.experiment import SimulationConfig
-from simsys.emit.correspondence import Correspondence, InexpressibleError, Options, Settings
+from simsys.emit.correspondence import Choice, Correspondence, InexpressibleError, Options, Settings
 from simsys.emit.deployment import Deployment, checkpoint_of_name, model_of_checkpoint
 
 SECTIONS = ("model", "parallelism", "serving")
@@ -21,6 +21,17 @@ OUTSIDE = frozenset(
 """Settings that describe the data or the simulation of serving; an engine has no options for them."""
 QUANTISED = "weights of this precision come from a checkpoint: leave precision out, and name its model.huggingface"
 """Why no option of an engine gives weights some precisions."""
+WEIGHTS = Choice(
+    "serving.precision",
+    {
+        "fp32": {"dtype": "float32"},
+        "fp16": {"dtype": "float16"},
+        "bf16": {"dtype": "bfloat16"},
+        "fp8": {"quantization": "fp8"},
+    },
+    QUANTISED,
+)
+"""Precisions of the weights that vLLM and SGLang can make of a checkpoint in 16 bit while they load it."""
 POOLS = {
     "serving.disaggregated": "cannot be expressed, as one server does both",
     "serving.autoscaling": "cannot be expressed, as a server does not start others",
@@ -109,6 +120,27 @@ class Replicas(Correspondence):
         if self.name not in options:
             return {"parallelism.dp_degree": 1}
         return {"parallelism.dp_degree": options[self.name], "serving.router": self.balancer}
+
+
+@dataclass(frozen=True)
+class OneNode(Correspondence):
+    """All replicas on one node, since one command starts the processes of one node."""
+
+    paths: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def write(self, settings: Settings, deployment: Deployment) -> Options:
+        """No options; the degrees are checked."""
+        gpus, replicas = deployment.world_size, settings.get("parallelism.dp_degree", 1)
+        if gpus > deployment.gpus_per_node:
+            path = "parallelism.dp_degree" if gpus // replicas <= deployment.gpus_per_node else "parallelism.tp_degree"
+            message = f"{gpus} GPUs cannot be expressed, as one command starts one node of {deployment.gpus_per_node}"
+            raise InexpressibleError(path, message)
+        return {}
+
+    def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -10,8 +10,11 @@ from typing import Any, ClassVar
 from simsys.config.experiment import SimulationConfig
 from simsys.emit.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.emit.deployment import Deployment
+from simsys.emit.shell import command_words, options_of, script
+from simsys.emit.target import EmittedFile
 
 SECTIONS = ("model", "workload")
+FILE = "bench.sh"
 OUTSIDE = frozenset({"model.assume", "model.sequence_length", "workload.hash_block_size"})
 """Settings of the model and the traffic that a load generator has no option for, and that change no request."""
 REASONS = {
@@ -110,6 +113,34 @@ class Requests(Correspondence):
     def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
         """The number."""
         return {self.paths[0]: options[self.name]}
+
+
+def bench_script(tool: str, deployment: Deployment, command: Sequence[str], options: Options) -> list[EmittedFile]:
+    """The script of a load generator.
+
+    Args:
+        tool: Its name.
+        deployment: The scenario.
+        command: The first words of the command.
+        options: All options.
+    """
+    about = [
+        f"{tool} {deployment.release}, scenario {deployment.config.name}; written by simsys.",
+        "Start the server first.",
+    ]
+    return [EmittedFile(FILE, script(command, options, about))]
+
+
+def bench_options(files: Mapping[str, str], command: Sequence[str], unmodelled: Iterable[str]) -> dict[str, Any]:
+    """The options of such a script.
+
+    Args:
+        files: Texts by name.
+        command: The first words of the command.
+        unmodelled: Options that no setting corresponds to.
+    """
+    found = options_of(command_words(files[FILE])[len(command) :])
+    return {name: value for name, value in found.items() if name not in unmodelled}
 
 
 def refused_arrivals(kind: str, possible: str) -> InexpressibleError:

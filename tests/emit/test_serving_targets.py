@@ -48,7 +48,7 @@ def text_of(files: list[EmittedFile], name: str) -> str:
 @pytest.mark.parametrize("target", ENGINES)
 def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_named(target: str) -> None:
     refused, equal = 0, 0
-    for seed in range(300 if target == "dynamo" else 100):
+    for seed in range(300 if target == "dynamo" else 150):
         data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target == "dynamo")
         try:
             config = SimulationConfig.model_validate(data)
@@ -90,6 +90,8 @@ def test_a_refused_scenario_is_written_without_the_named_settings(target: str, s
         data[section].pop(rest[0], None)
         if rest[0] == "tp_degree":  # the degree of a pool that does not fit a node
             data["serving"].pop("disaggregated", None)
+            data["parallelism"].pop("ep_degree", None)
+            data["parallelism"].pop("expert_skew", None)
         if path == "parallelism.dp_degree" or path == "serving.router":
             data["parallelism"]["dp_degree"] = 1
     config = SimulationConfig.model_validate(data)
@@ -145,6 +147,18 @@ def test_the_balancer_of_vllm_is_the_least_loaded() -> None:
         emit(scenario("vllm", replicas), "vllm")
     files = emit(scenario("vllm", replicas, router="least_outstanding"), "vllm")
     assert "--data-parallel-size 4" in text_of(files, "serve.sh")
+
+
+@pytest.mark.parametrize("target", ["vllm", "sglang", "trtllm"])
+def test_one_command_starts_one_node(target: str) -> None:
+    with pytest.raises(ConfigError, match=r"parallelism\.tp_degree: .* 16 GPUs cannot be expressed"):
+        emit(scenario(ENGINES[target], {"tp_degree": 8, "pp_stages": 2, "dp_degree": 1}), target)
+
+
+def test_replicas_on_several_nodes_are_refused() -> None:
+    layout = {"tp_degree": 4, "dp_degree": 3}
+    with pytest.raises(ConfigError, match=r"parallelism\.dp_degree: .* 12 GPUs cannot be expressed"):
+        emit(scenario("vllm", layout, router="least_outstanding"), "vllm")
 
 
 def test_experts_of_several_replicas_of_vllm_are_refused() -> None:

@@ -10,12 +10,20 @@ from simsys.config.experiment import SimulationConfig
 from simsys.emit.correspondence import Correspondence, Options, Settings
 from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import Checkpoint
-from simsys.emit.shell import command_words, options_of, script
 from simsys.emit.target import EmittedFile, Target
-from simsys.emit.traffic_parts import OUTSIDE, REASONS, SECTIONS, Lengths, Requests, per_second, refused_arrivals
+from simsys.emit.traffic_parts import (
+    OUTSIDE,
+    REASONS,
+    SECTIONS,
+    Lengths,
+    Requests,
+    bench_options,
+    bench_script,
+    per_second,
+    refused_arrivals,
+)
 
 COMMAND = ["aiperf", "profile"]
-FILE = "bench.sh"
 UNMODELLED = {"url": "http://localhost:8000", "endpoint-type": "completions", "streaming": True}
 UNMODELLED["extra-inputs"] = "ignore_eos:true"
 """Options that every run needs: the server, and outputs of the wanted length."""
@@ -58,16 +66,7 @@ TABLE: tuple[Correspondence, ...] = (
 
 
 def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
-    about = [
-        f"AIPerf {deployment.release}, scenario {deployment.config.name}; written by simsys.",
-        "Start the server first.",
-    ]
-    return [EmittedFile(FILE, script(COMMAND, {**options, **UNMODELLED}, about))]
-
-
-def _parse(files: Mapping[str, str]) -> dict[str, Any]:
-    found = options_of(command_words(files[FILE])[len(COMMAND) :])
-    return {name: value for name, value in found.items() if name not in UNMODELLED}
+    return bench_script("AIPerf", deployment, COMMAND, {**options, **UNMODELLED})
 
 
 TARGET = Target(
@@ -81,7 +80,7 @@ TARGET = Target(
     ),
     table=TABLE,
     render=_render,
-    parse=_parse,
+    parse=lambda files: bench_options(files, COMMAND, UNMODELLED),
     sections=SECTIONS,
     outside=OUTSIDE,
     reasons=REASONS,

@@ -12,7 +12,7 @@ import yaml
 from simsys.config.experiment import SimulationConfig
 from simsys.emit.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.emit.deployment import Deployment
-from simsys.emit.serving_parts import OUTSIDE, SECTIONS, Replicas
+from simsys.emit.serving_parts import OUTSIDE, SECTIONS, OneNode, Replicas
 from simsys.emit.shell import options_of, yaml_file
 from simsys.emit.target import EmittedFile, Target
 from simsys.emit.targets import vllm
@@ -104,7 +104,10 @@ def _check_workers_fit(settings: Settings, deployment: Deployment) -> None:
         raise InexpressibleError("parallelism.tp_degree", message)
 
 
-TABLE: tuple[Correspondence, ...] = (Pools(), *(each for each in vllm.TABLE if not isinstance(each, Replicas)))
+TABLE: tuple[Correspondence, ...] = (
+    Pools(),
+    *(each for each in vllm.TABLE if not isinstance(each, OneNode | Replicas)),
+)
 
 
 def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:

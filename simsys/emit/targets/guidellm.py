@@ -10,12 +10,21 @@ from simsys.config.experiment import SimulationConfig
 from simsys.emit.correspondence import Correspondence, Options, Settings
 from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import Checkpoint
-from simsys.emit.shell import command_words, options_of, plain, script
+from simsys.emit.shell import plain
 from simsys.emit.target import EmittedFile, Target
-from simsys.emit.traffic_parts import OUTSIDE, REASONS, SECTIONS, Lengths, Requests, per_second, refused_arrivals
+from simsys.emit.traffic_parts import (
+    OUTSIDE,
+    REASONS,
+    SECTIONS,
+    Lengths,
+    Requests,
+    bench_options,
+    bench_script,
+    per_second,
+    refused_arrivals,
+)
 
 COMMAND = ["guidellm", "benchmark"]
-FILE = "bench.sh"
 UNMODELLED = {"target": "http://localhost:8000"}
 KIND, RATE, DATA = "rate-type", "rate", "data"
 IN_DATA = tuple(f"{name}_tokens{end}" for name in ("prompt", "output") for end in ("", "_stdev", "_min", "_max"))
@@ -59,20 +68,15 @@ TABLE: tuple[Correspondence, ...] = (
 
 
 def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
-    about = [
-        f"GuideLLM {deployment.release}, scenario {deployment.config.name}; written by simsys.",
-        "Start the server first.",
-    ]
     data = ",".join(f"{name}={options[name]}" for name in IN_DATA if name in options)
     rest = {name: value for name, value in options.items() if name not in IN_DATA}
-    return [EmittedFile(FILE, script(COMMAND, {**rest, DATA: data, **UNMODELLED}, about))]
+    return bench_script("GuideLLM", deployment, COMMAND, {**rest, DATA: data, **UNMODELLED})
 
 
 def _parse(files: Mapping[str, str]) -> dict[str, Any]:
-    found = options_of(command_words(files[FILE])[len(COMMAND) :])
+    found = bench_options(files, COMMAND, UNMODELLED)
     parts = dict(part.split("=") for part in found.pop(DATA).split(","))
-    rest = {name: value for name, value in found.items() if name not in UNMODELLED}
-    return {**rest, **{name: plain(value) for name, value in parts.items()}}
+    return {**found, **{name: plain(value) for name, value in parts.items()}}
 
 
 TARGET = Target(

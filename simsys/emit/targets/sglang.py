@@ -12,10 +12,11 @@ from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import (
     OUTSIDE,
     POOLS,
-    QUANTISED,
     SECTIONS,
     SPECULATIVE,
+    WEIGHTS,
     Checkpoint,
+    OneNode,
     Replicas,
     WholeExperts,
     checked_speculative,
@@ -107,22 +108,14 @@ class CacheBlocks(Correspondence):
 
 
 TABLE: tuple[Correspondence, ...] = (
+    OneNode(),
     Fixed("serving.engine", "sglang"),
     Checkpoint("model-path"),
     Option("parallelism.tp_degree", "tp-size"),
     Option("parallelism.pp_stages", "pp-size"),
     Replicas("dp-size", "round_robin", (("load-balance-method", "round_robin"),)),
     WholeExperts("ep-size", "tp-size", is_flag=False),
-    Choice(
-        "serving.precision",
-        {
-            "fp32": {"dtype": "float32"},
-            "fp16": {"dtype": "float16"},
-            "bf16": {"dtype": "bfloat16"},
-            "fp8": {"quantization": "fp8"},
-        },
-        QUANTISED,
-    ),
+    WEIGHTS,
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8_e4m3"}}),
     Option("serving.max_model_len", "context-length"),
     Option("serving.max_num_seqs", "max-running-requests"),

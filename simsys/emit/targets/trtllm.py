@@ -19,6 +19,7 @@ from simsys.emit.serving_parts import (
     SECTIONS,
     SPECULATIVE,
     Checkpoint,
+    OneNode,
     WholeExperts,
     checked_speculative,
 )
@@ -85,6 +86,7 @@ class CacheBlocks(Correspondence):
 
 
 TABLE: tuple[Correspondence, ...] = (
+    OneNode(),
     Fixed("serving.engine", "tensorrt-llm"),
     Fixed("parallelism.dp_degree", 1),
     Checkpoint("model"),

@@ -15,10 +15,11 @@ from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import (
     OUTSIDE,
     POOLS,
-    QUANTISED,
     SECTIONS,
     SPECULATIVE,
+    WEIGHTS,
     Checkpoint,
+    OneNode,
     Replicas,
     WholeExperts,
     checked_speculative,
@@ -106,21 +107,13 @@ def _graph_mode(mode: str) -> dict[str, str]:
 
 
 TABLE: tuple[Correspondence, ...] = (
+    OneNode(),
     Checkpoint("model"),
     Option("parallelism.tp_degree", "tensor-parallel-size"),
     Option("parallelism.pp_stages", "pipeline-parallel-size"),
     Replicas("data-parallel-size", "least_outstanding", dense_only=True),
     WholeExperts("enable-expert-parallel", "tensor-parallel-size", is_flag=True),
-    Choice(
-        "serving.precision",
-        {
-            "fp32": {"dtype": "float32"},
-            "fp16": {"dtype": "float16"},
-            "bf16": {"dtype": "bfloat16"},
-            "fp8": {"quantization": "fp8"},
-        },
-        QUANTISED,
-    ),
+    WEIGHTS,
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8"}}),
     Option("serving.max_model_len", "max-model-len"),
     Option("serving.max_num_seqs", "max-num-seqs"),

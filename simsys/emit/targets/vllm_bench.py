@@ -10,7 +10,6 @@ from simsys.config.experiment import SimulationConfig
 from simsys.emit.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import Checkpoint
-from simsys.emit.shell import command_words, options_of, script
 from simsys.emit.target import EmittedFile, Target
 from simsys.emit.traffic_parts import (
     OUTSIDE,
@@ -18,13 +17,14 @@ from simsys.emit.traffic_parts import (
     SECTIONS,
     Lengths,
     Requests,
+    bench_options,
+    bench_script,
     milliseconds,
     per_second,
     refused_arrivals,
 )
 
 COMMAND = ["vllm", "bench", "serve"]
-FILE = "bench.sh"
 UNMODELLED = {"backend": "vllm", "dataset-name": "random", "ignore-eos": True, "save-result": True}
 """Options that every run needs: random prompts, outputs of the wanted length, and a result to compare."""
 RATE, BURSTINESS, CONCURRENCY = "request-rate", "burstiness", "max-concurrency"
@@ -118,16 +118,7 @@ TABLE: tuple[Correspondence, ...] = (
 
 
 def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
-    about = [
-        f"vLLM {deployment.release}, scenario {deployment.config.name}; written by simsys.",
-        "Start the server first. The result can be compared with simsys validate.",
-    ]
-    return [EmittedFile(FILE, script(COMMAND, {**options, **UNMODELLED}, about))]
-
-
-def _parse(files: Mapping[str, str]) -> dict[str, Any]:
-    found = options_of(command_words(files[FILE])[len(COMMAND) :])
-    return {name: value for name, value in found.items() if name not in UNMODELLED}
+    return bench_script("vLLM", deployment, COMMAND, {**options, **UNMODELLED})
 
 
 TARGET = Target(
@@ -141,7 +132,7 @@ TARGET = Target(
     ),
     table=TABLE,
     render=_render,
-    parse=_parse,
+    parse=lambda files: bench_options(files, COMMAND, UNMODELLED),
     sections=(*SECTIONS, "slo"),
     outside=OUTSIDE,
     reasons=REASONS,
