@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,14 @@ class _SweepGroup(click.Group):
         formatter.write_usage(ctx.command_path, "FILE [OPTIONS]  |  status|export|merge DIR [OPTIONS]")
 
 
+def _part(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, int]:
+    """Read ``K/N``."""
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text or "1/1")
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise click.BadParameter(f"{text!r} is not K/N with 1 <= K <= N, such as 2/8")
+    return int(found[1]), int(found[2])
+
+
 @click.group(cls=_SweepGroup)
 def sweep() -> None:
     """Simulate the points of the section 'sweep' of FILE; 'simsys sweep run --help' lists the options.
@@ -53,12 +62,18 @@ def sweep() -> None:
 )
 @click.option("--jobs", type=click.IntRange(1), help="Number of worker processes; default: one per processor.")
 @click.option(
+    "--cluster", metavar="ADDRESS", help="Dask cluster: tcp://HOST:PORT, or local:N for N workers on this machine."
+)
+@click.option(
     "--point-timeout",
     "timeout_s",
     type=click.FloatRange(0.0, min_open=True),
     default=POINT_TIMEOUT_S,
     show_default=True,
     help="Longest time of a point, in seconds.",
+)
+@click.option(
+    "--part", metavar="K/N", callback=_part, help="Run only the K-th of N parts; 'merge' joins their stores."
 )
 @click.option("--retry", is_flag=True, help="Run points again that crashed or timed out.")
 @JSON
@@ -69,21 +84,26 @@ def run(
     assignments: Sequence[str],
     out: Path,
     jobs: int | None,
+    cluster: str | None,
     timeout_s: float,
+    part: tuple[int, int],
     retry: bool,
     as_json: bool,
 ) -> int:
     """Simulate the points of the section 'sweep' of FILE that are not in the store yet."""
     from simsys.sweep.plan import read_plans
-    from simsys.sweep.run import local
+    from simsys.sweep.run import local, on_cluster
 
+    if cluster is not None and jobs is not None:
+        raise click.UsageError("give either --jobs or --cluster; local:N has N workers")
     plans = read_plans(file, assignments, names)
+    start = local(jobs, timeout_s) if cluster is None else on_cluster(cluster, timeout_s)
     found: list[dict[str, Any]] = []
     codes: list[int] = []
     try:
         with interrupts.raised():
             for plan in plans:
-                summary, files = _run_one(plan, out / plan.name, local(jobs, timeout_s), retry=retry)
+                summary, files = _run_one(plan, out / plan.name, start, part, retry=retry)
                 codes.append(summary.exit_code)
                 found.append({"name": plan.name, **_as_dict(summary), "files": [str(path) for path in files]})
                 if not as_json:
@@ -99,7 +119,9 @@ def run(
     return max(codes)
 
 
-def _run_one(plan: SweepPlan, folder: Path, start: Any, *, retry: bool) -> tuple[Summary, list[Path]]:
+def _run_one(
+    plan: SweepPlan, folder: Path, start: Any, part: tuple[int, int], *, retry: bool
+) -> tuple[Summary, list[Path]]:
     """Run one sweep and write its files."""
     from simsys.sweep.export import write_all
     from simsys.sweep.progress import SweepProgress
@@ -107,7 +129,7 @@ def _run_one(plan: SweepPlan, folder: Path, start: Any, *, retry: bool) -> tuple
     from simsys.sweep.store import Store
 
     with SweepProgress(plan.name) as progress:
-        summary = run_sweep(plan, folder, start, retry=retry, progress=progress)
+        summary = run_sweep(plan, folder, start, retry=retry, part=part, progress=progress)
     with Store(folder) as store:
         return summary, write_all(store, plan.name)
 
@@ -146,6 +168,28 @@ def export(folder: Path, path: Path | None, metrics: Sequence[str], each_seed: b
         table = table_of(store, metrics, each_seed=each_seed)
         target = path if path is not None else folder / f"{store.meta()['name']}_sweep.csv"
     say(f"wrote {write_table(table, target)}")
+    return 0
+
+
+@sweep.command()
+@DIR
+@click.argument("others", metavar="OTHER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@JSON
+@common
+def merge(folder: Path, others: Sequence[Path], as_json: bool) -> int:
+    """Add the rows of the sweeps in OTHER... to DIR, which may be new, and write the table."""
+    from simsys.sweep.export import write_all
+    from simsys.sweep.run import merge as merge_stores
+    from simsys.sweep.store import Store
+
+    summary = merge_stores(folder, others)
+    with Store(folder) as store:
+        name = store.meta()["name"]
+        files = write_all(store, name)
+    if as_json:
+        answer_json({"name": name, **_as_dict(summary), "files": [str(path) for path in files]})
+    else:
+        _say_summary(name, summary, files)
     return 0
 
 

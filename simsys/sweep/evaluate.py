@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,11 @@ from simsys.metrics.economics import MILLION, SECONDS_PER_HOUR
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 from simsys.sweep.plan import with_settings
-from simsys.sweep.points import canonical
 
 OK, UNFIT, REFUSED, FAILED, CRASHED, TIMED_OUT = "ok", "does not fit", "refused", "failed", "crashed", "timed out"
 TRANSIENT = (CRASHED, TIMED_OUT)
 """States that may differ in another run, since they depend on the machine."""
+_SCALARS = (float, int, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ def row_of(key: str, base: Mapping[str, Any], values: Mapping[str, Any], folder:
             return Row(key, REFUSED, _joined(verdict.errors))
         if verdict.built is None:
             return Row(key, UNFIT, _joined(verdict.infeasible))
-        return Row(key, OK, figures=canonical(figures_of(simulate(config, built=verdict.built), verdict.built)))
+        figures = figures_of(simulate(config, built=verdict.built), verdict.built)
+        return Row(key, OK, figures=json.dumps(figures, separators=(",", ":"), allow_nan=False))
     except InfeasibleError as error:
         return Row(key, UNFIT, _line(str(error)))
     except SimsysError as error:
@@ -81,7 +83,7 @@ def figures_of(result: RunResult, built: Built) -> dict[str, Any]:
         built: The scenario as it was simulated.
     """
     expected = [line.partition(" ")[2] for line in result.assumptions if line.startswith("Expected error")]
-    metrics = {name: value for name, value in result.metrics.items() if isinstance(value, int | float | None)}
+    metrics = {name: value for name, value in result.metrics.items() if isinstance(value, _SCALARS)}
     return {
         "kind": result.kind,
         "metrics": metrics,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from simsys.errors import InfeasibleError, UsageError
+from simsys.sweep.cluster import DaskWorkers, check_address
 from simsys.sweep.evaluate import OK, TRANSIENT, UNFIT, Row
 from simsys.sweep.local import LocalWorkers
 from simsys.sweep.plan import SweepPlan
@@ -85,12 +86,19 @@ def local(jobs: int | None = None, timeout_s: float = math.inf) -> StartWorkers:
     return lambda setting: LocalWorkers(setting, number, timeout_s)
 
 
+def on_cluster(address: str, timeout_s: float = math.inf) -> StartWorkers:
+    """Workers of a Dask cluster; arguments and errors as `DaskWorkers`."""
+    check_address(address)
+    return lambda setting: DaskWorkers(setting, address, timeout_s)
+
+
 def run_sweep(
     plan: SweepPlan,
     folder: Path,
     start: StartWorkers,
     *,
     retry: bool = False,
+    part: tuple[int, int] = (1, 1),
     progress: Progress = lambda done, total: None,
 ) -> Summary:
     """Run the points of a sweep that have no row yet.
@@ -100,6 +108,7 @@ def run_sweep(
         folder: The folder of its store, which is created if missing.
         start: Starts the workers.
         retry: Whether points that crashed or timed out are run again.
+        part: Which of how many parts of the points runs, from 1; the stores of all parts can be merged.
         progress: Called after each batch of rows.
 
     Raises:
@@ -111,9 +120,10 @@ def run_sweep(
     points = points_of(plan)
     with Store(folder, write=True) as store:
         store.begin(plan.name, description(plan), plan.paths, points)
-        missing = _missing(points, store.states(), retry=retry)
-        done = len(points) - len(missing)
-        progress(done, len(points))
+        chosen = points[part[0] - 1 :: part[1]]
+        missing = _missing(chosen, store.states(), retry=retry)
+        done = len(chosen) - len(missing)
+        progress(done, len(chosen))
         if missing:
             tasks = [Task(each.position, each.key, changes(plan, each)) for each in missing]
             setting = Setting(plan.source.data, plan.folder, current())
@@ -123,8 +133,28 @@ def run_sweep(
                 for rows in workers.rows(shards(tasks, size)):
                     store.add(rows)
                     done += len(rows)
-                    progress(done, len(points))
+                    progress(done, len(chosen))
         return summary_of(store, simulated=len(missing))
+
+
+def merge(folder: Path, others: Sequence[Path]) -> Summary:
+    """Add the rows of other stores of the same sweep to a store; to do so twice changes nothing.
+
+    Args:
+        folder: The folder of the store, which is created if missing.
+        others: The folders of the other stores, which are only read.
+
+    Raises:
+        UsageError: If a store is missing, or of another sweep or version than the others.
+        OutputError: If the store cannot be written.
+    """
+    with Store(folder, write=True) as store:
+        for other in others:
+            with Store(other) as source:
+                store.add_from(source)
+        if not store.meta():
+            raise UsageError(f"{folder}: there is nothing to merge")
+        return summary_of(store)
 
 
 def description(plan: SweepPlan) -> Mapping[str, object]:

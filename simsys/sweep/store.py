@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from simsys.errors import OutputError, UsageError
-from simsys.sweep.evaluate import Row
+from simsys.sweep.evaluate import CRASHED, TRANSIENT, Row
 from simsys.sweep.points import Point, canonical
 from simsys.version import __version__
 
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS points
     (position INTEGER PRIMARY KEY, key TEXT NOT NULL, vals TEXT NOT NULL, seed INTEGER);
 CREATE TABLE IF NOT EXISTS rows
-    (key TEXT PRIMARY KEY, state TEXT NOT NULL, reason TEXT NOT NULL, figures TEXT NOT NULL) WITHOUT ROWID;
+    (key TEXT PRIMARY KEY, state TEXT NOT NULL, reason TEXT NOT NULL, figures TEXT NOT NULL);
 """
 
 
@@ -98,22 +98,31 @@ class Store:
         own |= {"description": canonical(description), "paths": json.dumps(list(paths))}
         with self.transaction():
             self._base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", own.items())
-            self._base.execute("DELETE FROM points")
-            rows = ((each.position, each.key, canonical(list(each.values)), each.seed) for each in points)
-            self._base.executemany("INSERT INTO points VALUES (?, ?, ?, ?)", rows)
+            self._write_points(points)
 
-    def _check_same(self, found: Mapping[str, str], own: Mapping[str, str]) -> None:
-        remedy = "give another folder with --out, or remove this one"
+    def _write_points(self, points: Iterable[Point]) -> None:
+        self._base.execute("DELETE FROM points")
+        rows = ((each.position, each.key, canonical(list(each.values)), each.seed) for each in points)
+        self._base.executemany("INSERT INTO points VALUES (?, ?, ?, ?)", rows)
+
+    def _write_rows(self, rows: Iterable[Row]) -> None:
+        values = ((each.key, each.state, each.reason, each.figures) for each in rows)
+        self._base.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", values)
+
+    def _check_same(self, found: Mapping[str, str], own: Mapping[str, str], folder: Path | None = None) -> None:
+        """Refuse a store (of this folder by default) that is of another sweep."""
+        place = folder or self.folder
+        remedy = "give another folder with --out, or remove this one" if folder is None else "it cannot be merged"
         if found.get("format") != own["format"]:
-            raise UsageError(f"{self.folder}: this store has another format ({found.get('format')}); {remedy}")
+            raise UsageError(f"{place}: this store has another format ({found.get('format')}); {remedy}")
         if found["version"] != own["version"]:
             written = f"was written by simsys {found['version']}, this is {own['version']}"
-            raise UsageError(f"{self.folder}: this store {written}; {remedy}")
+            raise UsageError(f"{place}: this store {written}; {remedy}")
         if found["experiment"] != own["experiment"]:
             what = f"the sweep of another experiment ({found['name']})"
             if found["name"] == own["name"]:
                 what = f"a sweep of {own['name']} with other settings"
-            raise UsageError(f"{self.folder}: this store is of {what}; {remedy}")
+            raise UsageError(f"{place}: this store is of {what}; {remedy}")
 
     def meta(self) -> dict[str, str]:
         """Format, version, experiment and name of the sweep; empty if none has begun."""
@@ -122,9 +131,28 @@ class Store:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Write rows in one transaction; a row that is known already is replaced."""
-        values = ((each.key, each.state, each.reason, each.figures) for each in rows)
         with self.transaction():
-            self._base.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", values)
+            self._write_rows(rows)
+
+    def add_from(self, other: Store) -> None:
+        """Add the rows of another store of the same sweep, except for points that have a row here.
+
+        A row of a point that crashed or timed out is replaced by one with another state.
+
+        Raises:
+            UsageError: If it is of another sweep, version or format.
+        """
+        found, own = other.meta(), self.meta()
+        if not found:
+            raise UsageError(f"{other.folder}: no sweep has begun here")
+        if own:
+            self._check_same(found, own, other.folder)
+        states, points = self.states(), [point for point, _ in other.points()]
+        rows = [row for _, row in other.points() if row is not None and states.get(row.key, CRASHED) in TRANSIENT]
+        with self.transaction():
+            self._base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", found.items())
+            self._write_points(points)
+            self._write_rows(row for row in rows if row.key not in states or row.state not in TRANSIENT)
 
     def states(self) -> dict[str, str]:
         """The state of each point that has a row, by key."""

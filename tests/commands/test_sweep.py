@@ -59,6 +59,17 @@ def test_status_and_export_read_the_store(tmp_path: Path) -> None:
     assert call("sweep", "status", tmp_path)[0] == 2
 
 
+def test_parts_are_merged(tmp_path: Path) -> None:
+    path = experiment(tmp_path, GRID)
+    for k in (1, 2):
+        assert call("sweep", path, "--out", tmp_path / str(k), "--part", f"{k}/2", "--jobs", 1)[0] == 0
+    assert "3 to run" in call("sweep", "status", tmp_path / "1" / "toy")[1]
+    code, text, _ = call("sweep", "merge", tmp_path / "all", tmp_path / "1" / "toy", tmp_path / "2" / "toy")
+    assert (code, text.splitlines()[0]) == (0, "toy: 6 points: 2 does not fit, 2 ok, 2 refused")
+    assert call("sweep", path, "--part", "3/2")[0] == 2
+    assert call("sweep", "merge", tmp_path / "all", tmp_path)[0] == 2
+
+
 @pytest.mark.parametrize(
     ("over", "code"),
     [({"parallelism.tp_degree": [7]}, 2), ({"training.batch_size_per_gpu": [10**6]}, 3)],

@@ -9,7 +9,7 @@ import pytest
 from simsys.errors import OutputError
 from simsys.sweep.evaluate import CRASHED, OK, Row
 from simsys.sweep.export import write_all
-from simsys.sweep.run import Summary, local, run_sweep, summary_of
+from simsys.sweep.run import Summary, local, merge, run_sweep, summary_of
 from simsys.sweep.store import Store
 from simsys.sweep.worker import Setting, Task
 from tests.helpers.sweeps import InThisProcess, plan
@@ -75,6 +75,16 @@ def test_the_number_of_workers_does_not_change_the_table(tmp_path: Path, jobs: i
     run_sweep(found, tmp_path / "here", InThisProcess)
     run_sweep(found, tmp_path / "there", local(jobs))
     assert tables(tmp_path / "here") == tables(tmp_path / "there")
+
+
+def test_parts_are_merged_to_the_whole(tmp_path: Path) -> None:
+    found = plan(tmp_path, SWEEP)
+    run_sweep(found, tmp_path / "whole", InThisProcess)
+    parts = [run_sweep(found, tmp_path / f"part-{k}", InThisProcess, part=(k, 3)) for k in (1, 2, 3)]
+    assert [part.simulated for part in parts] == [8, 8, 8]
+    merged = merge(tmp_path / "merged", [part.folder for part in parts])
+    assert (merged.total, merged.missing) == (24, 0)
+    assert tables(tmp_path / "merged") == tables(tmp_path / "whole")
 
 
 def test_equal_points_run_once(tmp_path: Path) -> None:

@@ -112,3 +112,23 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
         assert store.states() == {"k0": "ok"}
     shutil.copytree(tmp_path, tmp_path / "copy")
     assert sqlite3.connect(tmp_path / "copy" / FILENAME).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_merging_adds_what_is_missing_and_may_be_repeated(tmp_path: Path) -> None:
+    with begun(tmp_path / "a") as store:
+        store.add([Row("k0", "crashed", "why"), Row("k1", "ok", "", "{}")])
+    with begun(tmp_path / "b") as store:
+        store.add([Row("k0", "ok", "", "{}"), Row("k1", "timed out", "why")])
+    with Store(tmp_path / "c", write=True) as target:
+        for name in ("a", "b", "a", "b"):
+            with Store(tmp_path / name) as source:
+                target.add_from(source)
+        assert target.states() == {"k0": "ok", "k1": "ok"}
+        assert [point for point, _ in target.points()] == POINTS
+    begun(tmp_path / "other", "y").close()
+    with Store(tmp_path / "c", write=True) as target, Store(tmp_path / "other") as source:
+        with pytest.raises(
+            UsageError, match=r"other: this store is of a sweep of toy with other settings; it cannot be"
+        ):
+            target.add_from(source)
+        assert target.states() == {"k0": "ok", "k1": "ok"}
