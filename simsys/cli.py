@@ -17,6 +17,7 @@ from simsys.commands import (
     lod,
     memory,
     run,
+    search,
     sweep,
     topology,
     validate,
@@ -31,7 +32,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, sweep, compare, check, memory, topology, collectives, lod,
+Commands: run, sweep, search, compare, check, memory, topology, collectives, lod,
 import-trace, validate, calibrate, emit, list, show. 'simsys COMMAND --help' says
 more."""
 
@@ -60,6 +61,7 @@ def cli(ctx: click.Context) -> None:
 for _command in (
     run.run,
     sweep.sweep,
+    search.search,
     check.check,
     memory.memory,
     collectives.collectives,

@@ -11,6 +11,7 @@ from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.resolved_serving import resolved_serving
 from simsys.build.rules import Parts, apply_rules
 from simsys.build.rules.findings import Findings, Suggestion, unlocated
+from simsys.build.rules.global_batch import settle_global_batch
 from simsys.build.rules.hardware import found_device
 from simsys.build.rules.model import found_model
 from simsys.build.rules.shards import can_shard
@@ -141,6 +142,7 @@ def assemble(
             found.does_not_fit(("gpus",), f"{gpus} GPUs are needed, the cluster has {parts.cluster.num_gpus}")
             return None
         parts.cluster = parts.cluster.part(range(gpus))
+    settle_global_batch(parts, found)
     _settle_serving(parts, costed or parts.model, found)
     apply_rules(parts, found)
     if found.errors or costed is None:
@@ -159,6 +161,7 @@ def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> Job:
     """
     parts, found = Parts(config, cluster.spec, model, cluster=cluster), Findings(unlocated({}))
     parts.engine = _engine(config, found)
+    settle_global_batch(parts, found)
     costed = costed_model(model, config.simulation.lod)
     _settle_serving(parts, costed, found)
     found.require()

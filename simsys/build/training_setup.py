@@ -103,8 +103,9 @@ class TrainingSetup:
         """For each phase and pipeline stage, the work of one step on one rank."""
         return [self._stage_plans(phase) for phase in self.phases]
 
-    def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
-        settings = StepSettings(
+    def step_settings(self, phase: BatchPhase) -> StepSettings:
+        """Settings of the computation and memory of a step of a phase."""
+        return StepSettings(
             precision=self.precision,
             micro_batches=phase.micro_batches,
             optimizer=self.settings.optimizer,
@@ -124,6 +125,9 @@ class TrainingSetup:
             eager_scores=self.settings.attention == "eager",
             eager_norms=self.settings.norms == "eager",
         )
+
+    def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
+        settings = self.step_settings(phase)
         tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
         plans = [
             training_plan(

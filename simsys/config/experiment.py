@@ -22,6 +22,9 @@ from simsys.config.loader import read_sources, validate_all
 from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
 from simsys.config.parallelism import ParallelismConfig
+from simsys.config.scheduling import Placement
+from simsys.config.scheduling import SchedulingConfig as SchedulingConfig
+from simsys.config.search import SearchConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.sweep import SweepConfig
 from simsys.config.training import TrainingConfig
@@ -71,7 +74,6 @@ class SimulationSettings(FrozenModel):
     duration: Seconds | None = Field(default=None, description="Simulated time after which a serving run ends")
 
 
-Placement = Literal["packed", "spread", "random"]
 SERVING_SECTIONS = ("serving", "workload", "slo")
 JOB_SECTIONS = ("model", "parallelism", "training", *SERVING_SECTIONS)
 """Sections that a job may have instead of the sections of the scenario."""
@@ -128,23 +130,6 @@ class JobConfig(FrozenModel):
     )
 
 
-class SchedulingConfig(FrozenModel):
-    """The batch system: order of the jobs in the `queue`, and `placement` of a job on GPUs.
-
-    ``fifo`` keeps the order of arrival; ``backfill`` lets a short job overtake if it delays no other job; ``priority``
-    serves the highest priority first. ``packed`` uses the fewest nodes, ``spread`` the most, ``random`` a random
-    choice of GPUs.
-    """
-
-    queue: Literal["fifo", "backfill", "priority"] = Field(
-        default="fifo",
-        description="Order of jobs: fifo, backfill (short jobs overtake if they delay none), or priority",
-    )
-    placement: Placement = Field(
-        default="packed", description="GPUs of a job: on the fewest nodes (packed), on the most (spread), or at random"
-    )
-
-
 class SimulationConfig(Changeable):
     """One scenario.
 
@@ -176,6 +161,7 @@ class SimulationConfig(Changeable):
         default=SimulationSettings(), description="Level of detail, seed and outputs"
     )
     sweep: SweepConfig | None = Field(default=None, description="Settings that vary in simsys sweep")
+    search: SearchConfig | None = Field(default=None, description="Question that simsys search answers")
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @model_validator(mode="before")
@@ -227,6 +213,14 @@ class SimulationConfig(Changeable):
         if self.training is not None and (self.workload is not None or self.slo is not None):
             return "workload and slo belong to serving, not to training"
         return ""
+
+    @model_validator(mode="after")
+    def _search_of_training(self) -> Self:
+        if self.search is not None and self.kind != "training":
+            what = "serving" if self.kind == "serving" else "several jobs"
+            message = "simsys search finds layouts of one training job: training with global_batch_size"
+            raise invalid_at(("search",), f"{message}; {what} cannot be searched yet", self.search)
+        return self
 
     @model_validator(mode="after")
     def _jobs_told_apart(self) -> Self:

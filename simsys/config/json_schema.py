@@ -70,6 +70,8 @@ def experiment_schema() -> Schema:
     for name, aliases in _ALIASES.items():
         definitions[name]["properties"].update(aliases)
     _let_a_trace_suffice(definitions["WorkloadConfig"])
+    training = definitions["TrainingConfig"]
+    training["anyOf"] = [{"required": training.pop("required")}, _needs("global_batch_size")]
     partial = {PARTIAL + name: _relaxed(definition) for name, definition in definitions.items()}
     for name, condition in _CONDITIONS.items():
         definitions[name].update(condition)

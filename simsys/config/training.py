@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, PositiveInt, model_validator
 
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.iterations import (
@@ -23,6 +23,7 @@ TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp4"]
 class TrainingConfig(FrozenModel):
     """A training job. Alias: ``num_nodes``, which belongs to ``hardware``.
 
+    `global_batch_size` replaces `gradient_accumulation_steps`, which then follows from the layout.
     `activation_recompute` sets which activations the backward pass computes again: ``selective`` the attention core,
     ``half`` every second matrix product or block, ``full`` each block. `attention` selects the kernels: ``fused`` (the
     best of the GPU), ``flash2`` or ``flash1`` (FlashAttention 2 or 1, as in Triton), ``unfused`` (softmax in one
@@ -33,14 +34,19 @@ class TrainingConfig(FrozenModel):
     other_names: ClassVar[Mapping[str, str]] = {
         "micro_batch_size": "batch_size_per_gpu",
         "batch_size": "batch_size_per_gpu",
-        "global_batch_size": "batch_size_per_gpu",
         "num_microbatches": "gradient_accumulation_steps",
         "train_iters": "num_iterations",
         "recompute_granularity": "activation_recompute",
         "gradient_checkpointing": "activation_recompute",
     }
 
-    batch_size_per_gpu: PositiveInt = Field(description="Samples of a micro-batch on each data-parallel rank")
+    batch_size_per_gpu: PositiveInt = Field(
+        description="Samples of a micro-batch on each data-parallel rank; 1 by default with global_batch_size"
+    )
+    global_batch_size: PositiveInt | None = Field(
+        default=None,
+        description="Samples of an iteration on all GPUs; gradient_accumulation_steps then follows from the layout",
+    )
     num_iterations: PositiveInt = Field(default=10, description="Iterations (optimizer steps)")
     gradient_accumulation_steps: PositiveInt = Field(default=1, description="Micro-batches of an iteration")
     mixed_precision: bool = Field(default=True, description="Compute in bf16 or fp16, with fp32 copies of the weights")
@@ -83,6 +89,23 @@ class TrainingConfig(FrozenModel):
     failures: FailuresConfig | None = Field(
         default=None, description="Failures of GPUs, nodes and links over weeks of training"
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _micro_batch_of_one(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """With a global batch, the size of a micro-batch may be left out; it then counts as not written."""
+        lacks = isinstance(data, Mapping) and "batch_size_per_gpu" not in data
+        if not lacks or data.get("global_batch_size") is None:
+            return handler(data)
+        made = handler({**data, "batch_size_per_gpu": 1})
+        made.model_fields_set.discard("batch_size_per_gpu")
+        return made
+
+    @model_validator(mode="after")
+    def _one_size_of_batch(self) -> Self:
+        if self.global_batch_size is not None and self.batch_schedule:
+            raise invalid("global_batch_size is for batches of one size; write batch_schedule without it")
+        return self
 
     @model_validator(mode="after")
     def _precision_fits(self) -> Self:

@@ -1,0 +1,78 @@
+"""`simsys search`: the best layouts of a training job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from simsys import interrupts
+from simsys.commands.options import JSON, SET, answer_json, common, experiment
+from simsys.interrupts import INTERRUPTED
+from simsys.report.console import answer, say
+
+DEFAULT_SIMULATIONS = 300
+
+
+def _processes() -> int:
+    """The number of processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+@click.command()
+@experiment
+@click.option("--scenario", metavar="NAME", help="Name of the scenario, if the file has several.")
+@SET
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Number of layouts to print.")
+@click.option(
+    "--pareto",
+    nargs=2,
+    metavar="METRIC METRIC",
+    help="Print the layouts that no other one beats in both metrics: 'steady_iteration_s peak_memory_share'.",
+)
+@click.option("--jobs", type=click.IntRange(1), default=_processes, help="Number of processes; default: all cores.")
+@click.option(
+    "--simulations",
+    type=click.IntRange(1),
+    default=DEFAULT_SIMULATIONS,
+    show_default=True,
+    help="Largest number of simulated layouts.",
+)
+@JSON
+@common
+def search(
+    file: Path,
+    scenario: str | None,
+    assignments: Sequence[str],
+    top: int,
+    pareto: tuple[str, str] | None,
+    jobs: int,
+    simulations: int,
+    as_json: bool,
+) -> int:
+    """Find the best layouts of the training in FILE; exit with 3 if nothing is feasible.
+
+    The section 'search' is the question: minimize or maximize a metric, subject_to conditions, over settings. All
+    layouts are checked and bounded by closed forms, and the most promising are simulated. The batch stays the same:
+    training.global_batch_size.
+    """
+    from simsys.config.scenarios import read_scenario
+    from simsys.errors import InfeasibleError
+    from simsys.report.search import search_text
+    from simsys.search import search as find
+
+    config = read_scenario(file, assignments, scenario)
+    try:
+        with interrupts.raised():
+            found = find(config, top=top, pareto=pareto or (), jobs=jobs, simulations=simulations)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    if as_json:
+        answer_json(found.as_dict())
+    else:
+        answer(search_text(found))
+    return 0 if found.best else InfeasibleError.exit_code

@@ -1,0 +1,51 @@
+"""The experiment file's `search`: what `simsys search` optimises, under which conditions, over which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simsys.config.base import FrozenModel, invalid
+
+DEFAULT_GOAL = "steady_iteration_s"
+Values = Literal["auto"] | Annotated[list[Any], Field(min_length=1)]
+
+
+class SearchConfig(FrozenModel):
+    """The question that ``simsys search`` answers: the best division of a training job among the GPUs.
+
+    `over` names the settings that vary, as dotted paths with lists of values, or ``auto`` for all useful values. With
+    ``over: auto``, every setting of the layout varies that the scenario does not write.
+    """
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "objective": "minimize",
+        "constraints": "subject_to",
+        "where": "subject_to",
+        "space": "over",
+    }
+
+    minimize: str | None = Field(
+        default=None, description="Metric to minimize; by default steady_iteration_s (simsys list metrics)"
+    )
+    maximize: str | None = Field(default=None, description="Metric to maximize, such as tokens_per_s")
+    subject_to: list[str] = Field(
+        default_factory=list, description="Conditions on metrics, such as peak_memory_share <= 0.92"
+    )
+    over: Literal["auto"] | Annotated[dict[str, Values], Field(min_length=1)] = Field(
+        default="auto",
+        description="Settings that vary: auto for the whole layout, or dotted paths with values or auto",
+    )
+
+    @model_validator(mode="after")
+    def _one_goal(self) -> Self:
+        if self.minimize is not None and self.maximize is not None:
+            raise invalid("a search has one goal; write minimize or maximize, and --pareto A B for two metrics")
+        return self
+
+    @property
+    def goal(self) -> str:
+        """The metric of the goal."""
+        return self.maximize or self.minimize or DEFAULT_GOAL

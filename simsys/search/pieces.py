@@ -1,0 +1,230 @@
+"""The model in pieces: a rank's share by division, its pipeline stages, and the memory and work of equal pieces once.
+
+Many layouts have equal pieces: the layers of a stage depend on the degrees, but not on the kind of data parallelism,
+and one layer costs the same in every stage. Everything here is found once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from simsys.build.training_setup import TrainingSetup, expert_load
+from simsys.collectives.base import CollectiveKind
+from simsys.collectives.choose import named
+from simsys.costs.compute_speed import WorkCost
+from simsys.executors.communicator import Communicator
+from simsys.model.work import Work
+from simsys.parallel.activations import ChunkMemory, Gathered, Recompute, chunk_memory
+from simsys.parallel.layout import Group, Layout
+from simsys.parallel.passes import ForwardPass, RepeatedBlock
+from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
+from simsys.parallel.plan import Block, Part
+from simsys.parallel.stages import partition
+from simsys.parallel.training import training_plan
+from simsys.platform.environment import Environment
+from simsys.search.base import Base
+from simsys.search.space import Division
+from simsys.sums import ordered_sum
+
+Signature: TypeAlias = tuple[tuple[int, int], ...]
+"""The stretches of a chunk: an identity of the layer, and the number of layers."""
+Whole: TypeAlias = tuple[int, bool, int, int]
+"""What a rank's share of the whole model depends on: degrees of tensor, context and expert parallelism."""
+
+
+class GatheredBytes(NamedTuple):
+    """Bytes of a whole weight and of its unreduced gradient, and which weights are gathered at once."""
+
+    weight: float
+    gradient: float
+    gathered: Gathered
+
+
+class Seconds(NamedTuple):
+    """Least times of the passes of a micro-batch, without exposed messages."""
+
+    forward: float
+    backward: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A chunk of layers of one stage."""
+
+    chunk: ForwardPass
+    signature: Signature
+
+
+class Pieces:
+    """Equal pieces of all layouts of a search.
+
+    Args:
+        base: The training.
+    """
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self._whole: dict[Whole, ForwardPass] = {}
+        self._stages: dict[tuple[Whole, int, int], list[tuple[Piece, ...]]] = {}
+        self._memory: dict[tuple[Signature, int, str, GatheredBytes, int], ChunkMemory] = {}
+        self._blocks: dict[tuple[int, int, str, bool, bool], tuple[Block, ...]] = {}
+        self._seconds: dict[tuple[Block, tuple[tuple[int, ...], ...]], Seconds] = {}
+        cluster, engine = base.cluster, base.engine
+        self._network = cluster.platform().network
+        self._env = Environment()
+        self._cost = WorkCost(engine.per_layer, engine.launch_per_layer or 0.0)
+        self._specs = list({id(spec): spec for spec in cluster.specs}.values())
+        self._choose = named(base.training.communication_pattern, cluster.tuning)
+        self._even = not (cluster.links or cluster.surroundings)
+        self._communicators: dict[tuple[int, ...], Communicator] = {}
+
+    def stages(self, setup: TrainingSetup, division: Division, virtual: int) -> list[tuple[Piece, ...]]:
+        """The chunks of each pipeline stage.
+
+        Raises:
+            UsageError: If the layers cannot be divided like this.
+        """
+        whole_key = division.tensor, division.sequence_parallel, division.context, division.expert
+        key = whole_key, division.pipeline, virtual
+        found = self._stages.get(key)
+        if found is None:
+            whole = self._whole.get(whole_key)
+            if whole is None:
+                whole = self._whole[whole_key] = setup.forward_pass(expert_load(self.base.config.parallelism))
+            given = self.base.config.parallelism.stage_layers
+            cut = [[whole]] if division.pipeline == 1 else partition(whole, division.pipeline, virtual, given)
+            found = self._stages[key] = [tuple(Piece(chunk, _signature(chunk)) for chunk in stage) for stage in cut]
+        return found
+
+    def memory(
+        self, piece: Piece, setup: TrainingSetup, samples: int, recompute: str, gathered: GatheredBytes
+    ) -> ChunkMemory:
+        """Memory of a micro-batch in a chunk, as `simsys memory` has it."""
+        key = piece.signature, samples, recompute, gathered, setup.layout.pipeline == 1
+        found = self._memory.get(key)
+        if found is None:
+            found = self._memory[key] = chunk_memory(
+                piece.chunk,
+                setup.micro_batch(setup.phases[0]),
+                self.base.precision,
+                vocab_size=self.base.model.vocab_size / setup.layout.tensor,
+                recompute=Recompute(recompute),
+                gathered=gathered.gathered,
+                weight_bytes=gathered.weight,
+                gradient_bytes=gathered.gradient,
+                tied_parameters=setup.tied_parameters,
+            )
+        return found
+
+    def blocks(self, stretch: RepeatedBlock, setup: TrainingSetup) -> tuple[Block, ...]:
+        """One block of a stretch in a training step, or its two halves if its experts are divided."""
+        settings, phase = setup.step_settings(setup.phases[0]), setup.phases[0]
+        many = phase.micro_batches > 1
+        key = (
+            id(stretch.segments),
+            phase.batch_size_per_gpu,
+            setup.settings.activation_recompute,
+            settings.split_backward,
+            many,
+        )
+        found = self._blocks.get(key)
+        if found is None:
+            one = ForwardPass(stretch.name, (replace(stretch, repeat=1),))
+            vocab = self.base.model.vocab_size / setup.layout.tensor
+            plan = training_plan([one], setup.micro_batch(phase), settings, vocab_size=vocab)
+            found = self._blocks[key] = plan.blocks
+        return found
+
+    def seconds(self, block: Block, groups: Groups) -> Seconds:
+        """Least times of the passes of a micro-batch through a block.
+
+        Args:
+            block: The block.
+            groups: The groups of a rank of every stage by axis.
+        """
+        key = block, groups.ranks
+        found = self._seconds.get(key)
+        if found is None:
+            sums = [
+                ordered_sum([self._part_s(part, groups) for part in parts])
+                for parts in (block.forward, block.backward, block.weight)
+            ]
+            found = self._seconds[key] = Seconds(*sums)
+        return found
+
+    def _part_s(self, part: Part, groups: Groups) -> float:
+        compute_s = self.work_s(part.work) if part.computes else 0.0
+        exchange_s = 0.0 if part.kind is None else self.collective_s(groups, part.over, part.kind, part.nbytes)
+        return max(compute_s, exchange_s) if part.beside else compute_s + exchange_s
+
+    def work_s(self, work: Work) -> float:
+        """Time of a computation on the fastest GPU for it, if the host launches it in time."""
+        return min(self._cost.seconds(work, spec) for spec in self._specs)
+
+    def collective_s(self, groups: Groups, over: str, kind: CollectiveKind, nbytes: float) -> float:
+        """Least time of a collective along an axis, on idle links that no other group uses."""
+        if not self._even:
+            return 0.0
+        return min(self._communicator(group).seconds(kind, nbytes) for group in groups.along(over))
+
+    def _communicator(self, group: Group) -> Communicator:
+        found = self._communicators.get(group.ranks)
+        if found is None:
+            made = Communicator(group, group.size, self._network, self._choose, self._env)
+            found = self._communicators[group.ranks] = made
+        return found
+
+
+class Groups:
+    """The groups of one rank of every pipeline stage; of one stage only if all stages lie alike on the nodes.
+
+    Args:
+        layout: The arrangement of the ranks.
+        alike: Whether all stages lie alike.
+    """
+
+    def __init__(self, layout: Layout, *, alike: bool) -> None:
+        self._layout = layout
+        inner = dict.fromkeys(layout.axes, 0)
+        stages = range(1 if alike else layout.pipeline)
+        self._first = [layout.rank_of({**inner, "pipeline": stage}) for stage in stages]
+        self._along: dict[str, list[Group]] = {}
+        self.ranks = tuple(group.ranks for axis in ("tensor", "context", "expert") for group in self.along(axis))
+        """The ranks with which passes communicate."""
+
+    def along(self, over: str) -> list[Group]:
+        """The group along an axis, for each stage."""
+        found = self._along.get(over)
+        if found is None:
+            found = self._along[over] = [self._layout.group(rank, over) for rank in self._first]
+        return found
+
+    def sharers(self, over: str, size: int) -> Group:
+        """The ranks that divide model states, if `size` neighbours of a group do."""
+        return self._layout.split(self._first[0], over, size)[0]
+
+
+def _signature(chunk: ForwardPass) -> Signature:
+    return tuple((id(stretch.segments), stretch.repeat) for stretch in chunk.stretches)
+
+
+SETTLES = {"one_f_one_b", "interleaved", "zero_bubble"}
+"""Modules of schedules that keep most micro-batches within the first two per stage."""
+
+
+@lru_cache(maxsize=65536)
+def in_flight(schedule: type[Schedule], stage: int, stages: int, micro_batches: int, chunks: int) -> tuple[int, ...]:
+    """`peak_in_flight` of a stage, found with fewer micro-batches where further ones change nothing.
+
+    Raises:
+        UsageError: If the schedule does not allow these numbers.
+    """
+    package, _, module = schedule.__module__.rpartition(".")
+    if package == "frameworks" and module == "gpipe":
+        return (micro_batches,)
+    if package == "frameworks" and module in SETTLES and micro_batches > 3 * stages:
+        micro_batches = 2 * stages + micro_batches % stages
+    return peak_in_flight(schedule().actions(stage, stages, micro_batches, chunks))

@@ -1,0 +1,171 @@
+"""The answer of a search: the best layouts, in groups that the expected loss of a choice cannot separate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from simsys.config.expected_losses import MeasuredLoss
+from simsys.search.goal import COST, MEMORY_SHARE, Goal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADLINE = ("steady_iteration_s", "tokens_per_s_per_gpu", "mfu", MEMORY_SHARE, COST)
+"""Metrics of the table after the goal."""
+DEGREES = ("tp_degree", "cp_degree", "ep_degree", "pp_stages", "virtual_stages")
+SIMPLE = {
+    "parallelism.schedule": ("1f1b", "gpipe", "interleaved", "zero_bubble"),
+    "training.activation_recompute": ("none", "selective", "half", "full"),
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One layout.
+
+    Args:
+        settings: Its settings by dotted path.
+        metrics: Its metrics, with those that only a search has.
+        value: Its value of the goal.
+        lod: The level of detail of the simulation.
+        group: Number of its group; layouts of a group differ by less than the expected loss of a choice.
+    """
+
+    settings: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    value: float
+    lod: str = "medium"
+    group: int = 0
+
+    @property
+    def simplicity(self) -> tuple[float, int, int]:
+        """Smaller for cheaper and simpler layouts: cost, kinds of parallelism, and choices that differ from plain."""
+        parts = self.settings.get("parallelism.strategy", "").count("_")
+        extra = sum(self.settings.get(f"parallelism.{name}", 1) > 1 for name in DEGREES)
+        places = [names.index(self.settings[key]) for key, names in SIMPLE.items() if self.settings.get(key) in names]
+        return float(self.metrics.get("num_gpus", 0)), parts + extra, sum(places)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The answer of a search.
+
+    Args:
+        name: Name of the scenario.
+        goal: What was optimised.
+        best: The best layouts, the best group first.
+        considered: Number of layouts of the space.
+        pruned: Number of layouts that were not simulated, because they do not fit, or because their bound is worse.
+        simulated: Number of simulated layouts.
+        reasons: Number of layouts without an answer, by reason.
+        stages: What each stage of the search did, in a line each.
+        loss: The measured expected loss of a choice; None if it was not measured.
+        notes: Doubts about the answer.
+        fixed: Settings of the layout that did not vary.
+    """
+
+    name: str
+    goal: Goal
+    best: Sequence[Answer]
+    considered: int
+    pruned: int
+    simulated: int
+    reasons: Mapping[str, int]
+    stages: Sequence[str]
+    loss: MeasuredLoss | None
+    notes: Sequence[str] = ()
+    fixed: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        if not self.best:
+            return f"SearchResult({self.name}: nothing of {self.considered} layouts is feasible)"
+        first = self.best[0]
+        return (
+            f"SearchResult({self.name}: {self.goal.metric} {first.value:.6g}, "
+            f"{len(self.best)} of {self.considered} layouts)"
+        )
+
+    @property
+    def varying(self) -> list[str]:
+        """Settings of which the best layouts have different values; of a single layout, all."""
+        paths = list(dict.fromkeys(path for each in self.best for path in each.settings))
+        if len(self.best) < 2:
+            return paths
+        return [path for path in paths if len({str(each.settings.get(path)) for each in self.best}) > 1]
+
+    def table(self) -> pd.DataFrame:
+        """The best layouts as a data frame: group, settings by dotted path, and metrics."""
+        import pandas as pd
+
+        rows = [{"group": each.group, **each.settings, **self.headline(each), "lod": each.lod} for each in self.best]
+        return pd.DataFrame(rows)
+
+    def headline(self, answer: Answer) -> dict[str, Any]:
+        """The most important metrics of a layout, the goal first."""
+        names = dict.fromkeys([self.goal.metric, *(each.metric for each in self.goal.conditions), *HEADLINE])
+        return {name: answer.metrics[name] for name in names if name in answer.metrics}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The answer as data for JSON."""
+        loss = None if self.loss is None else self.loss.loss
+        return {
+            "name": self.name,
+            "goal": {"metric": self.goal.metric, "direction": "maximize" if self.goal.largest else "minimize"},
+            "best": [
+                {
+                    "settings": dict(each.settings),
+                    "metrics": dict(each.metrics),
+                    "expected_loss": loss,
+                    "group": each.group,
+                    "lod": each.lod,
+                }
+                for each in self.best
+            ],
+            "considered": self.considered,
+            "pruned": self.pruned,
+            "simulated": self.simulated,
+            "reasons": dict(self.reasons),
+            "stages": list(self.stages),
+            "expected_loss": None if self.loss is None else self.loss.as_dict(),
+            "notes": list(self.notes),
+            "fixed": dict(self.fixed or {}),
+        }
+
+
+def grouped(answers: Sequence[Answer], goal: Goal, loss: float) -> list[Answer]:
+    """Answers in groups, the best group first; the simplest first within a group.
+
+    A group begins with the best answer that is left, and has all answers within the expected loss of it.
+
+    Args:
+        answers: The answers.
+        goal: What is best.
+        loss: Expected relative loss of a choice; 0 if it is unknown.
+    """
+    left = sorted(answers, key=lambda each: goal.key(each.value))
+    found: list[Answer] = []
+    number = 0
+    while left:
+        limit = abs(left[0].value) * loss
+        together = [each for each in left if goal.key(each.value) <= goal.key(left[0].value) + limit]
+        number += 1
+        ordered = sorted(together, key=lambda each: (each.simplicity, goal.key(each.value)))
+        found += [replace(each, group=number) for each in ordered]
+        left = left[len(together) :]
+    return found
+
+
+def pareto(answers: Sequence[Answer], goals: Sequence[Goal]) -> list[Answer]:
+    """The answers of which no other is at least as good in every goal and better in one."""
+
+    def keys(answer: Answer) -> list[float]:
+        return [goal.key(answer.metrics[goal.metric]) for goal in goals]
+
+    known = [(keys(each), each) for each in answers]
+    return [
+        each
+        for mine, each in known
+        if not any(all(o <= m for o, m in zip(other, mine, strict=True)) and other != mine for other, _ in known)
+    ]

@@ -1,0 +1,79 @@
+"""The scenarios of a search: one for every combination of the settings that are no part of a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
+from typing import Any
+
+from simsys.build.rules.findings import unlocated
+from simsys.config.experiment import SimulationConfig
+from simsys.config.search import SearchConfig
+from simsys.config.validation import validate
+from simsys.errors import ConfigError, UsageError, did_you_mean
+from simsys.search.axes import AUTO, FOLLOWS, KEYS
+
+SECTIONS = ("hardware", "network", "model", "parallelism", "training", "simulation")
+
+
+def outer_settings(asked: SearchConfig) -> dict[str, list[Any]]:
+    """The settings that vary and are no part of a layout, with their values.
+
+    Raises:
+        UsageError: If a setting cannot vary, or has no values.
+    """
+    if asked.over == AUTO or isinstance(asked.over, str):
+        return {}
+    found: dict[str, list[Any]] = {}
+    for key, values in asked.over.items():
+        if key in FOLLOWS:
+            raise UsageError(f"search.over: {key} cannot vary: {FOLLOWS[key]}")
+        if key in KEYS:
+            continue
+        if key.partition(".")[0] not in SECTIONS or "." not in key:
+            raise UsageError(f"search.over: unknown setting {key!r}{did_you_mean(key, [*KEYS, 'hardware.gpu'])}")
+        if isinstance(values, str):
+            raise UsageError(f"search.over: {key}: only settings of the layout have 'auto' values; list the values")
+        found[key] = list(values)
+    return found
+
+
+def count_of(outer: Mapping[str, list[Any]]) -> int:
+    """Number of scenarios."""
+    return prod(map(len, outer.values()))
+
+
+def scenarios(config: SimulationConfig, outer: Mapping[str, list[Any]]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """The scenarios with their settings, without a section ``search``.
+
+    Raises:
+        UsageError: If a value is not valid.
+    """
+    plain = config.model_copy(update={"search": None}).located_in(config.folder)
+    for values in product(*outer.values()):
+        settings = dict(zip(outer, values, strict=True))
+        yield settings, with_settings(plain, settings) if settings else plain
+
+
+def with_settings(config: SimulationConfig, settings: Mapping[str, Any]) -> SimulationConfig:
+    """A validated copy of a scenario with some settings changed.
+
+    Raises:
+        UsageError: If a setting is unknown or a value is not valid.
+    """
+    data = config.model_dump(exclude_unset=True)
+    for path, value in settings.items():
+        *sections, name = path.split(".")
+        inner = data
+        for depth, section in enumerate(sections):
+            nested = inner.get(section)
+            if isinstance(nested, str) and depth:  # the name of a profile
+                nested = {"extends": nested}
+            inner[section] = inner = dict(nested or {})
+        inner[name] = value
+    try:
+        return validate(unlocated(data), SimulationConfig).located_in(config.folder)
+    except ConfigError as error:
+        changes = ", ".join(f"{path}: {value}" for path, value in settings.items())
+        raise UsageError(f"search.over: {changes}: {error.problems[0]}") from None

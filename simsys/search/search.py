@@ -1,0 +1,72 @@
+"""The question of a search, from a scenario and arguments, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from simsys.config.experiment import SimulationConfig
+from simsys.config.search import SearchConfig
+from simsys.errors import UsageError
+from simsys.search.result import SearchResult
+from simsys.search.stages import SIMULATIONS, Search
+
+
+def search(
+    config: SimulationConfig,
+    *,
+    minimize: str | None = None,
+    maximize: str | None = None,
+    subject_to: Sequence[str] = (),
+    over: Mapping[str, Any] | str | None = None,
+    top: int = 10,
+    pareto: Sequence[str] = (),
+    jobs: int = 1,
+    simulations: int = SIMULATIONS,
+    say: Callable[[str], None] = lambda _: None,
+) -> SearchResult:
+    """Find the best layouts of a training job.
+
+    Args:
+        config: The scenario, with ``training.global_batch_size``; its section ``search`` is the question, unless the
+            arguments replace it.
+        minimize: Metric to minimize.
+        maximize: Metric to maximize.
+        subject_to: Conditions on metrics, such as ``peak_memory_share <= 0.92``.
+        over: Settings that vary, as `SearchConfig.over`.
+        top: Number of layouts of the answer.
+        pareto: Two metrics; the answer then has the layouts that no other one beats in both.
+        jobs: Number of processes that simulate.
+        simulations: Largest number of simulated layouts.
+        say: Called with a line about each stage.
+
+    Returns:
+        The best layouts; none if nothing is feasible, with the reasons counted.
+
+    Raises:
+        UsageError: If the question is not valid, or the space is too large.
+        ConfigError: If a value is not valid.
+    """
+    asked = _question(config, minimize, maximize, subject_to, over)
+    return Search(config, asked, top, pareto, jobs, simulations, say).run()
+
+
+def _question(
+    config: SimulationConfig,
+    minimize: str | None,
+    maximize: str | None,
+    subject_to: Sequence[str],
+    over: Mapping[str, Any] | str | None,
+) -> SearchConfig:
+    """The section `search` with the arguments that replace it."""
+    own = config.search.model_dump(exclude_unset=True) if config.search is not None else {}
+    if minimize is not None or maximize is not None:
+        own = {**own, "minimize": minimize, "maximize": maximize}
+    if subject_to:
+        own["subject_to"] = list(subject_to)
+    if over is not None:
+        own["over"] = over
+    try:
+        return SearchConfig.model_validate(own)
+    except ValueError as error:
+        raise UsageError(f"search: {error}") from None

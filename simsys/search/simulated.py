@@ -1,0 +1,115 @@
+"""Stages 2 and 3 of a search: candidates simulated, the most promising first, in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+from simsys.build.job import assemble
+from simsys.build.rules.findings import Findings, unlocated
+from simsys.check.clusters import Clusters
+from simsys.check.levers import changed, memory_problem
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import SimsysError
+from simsys.simulation import simulate_job
+from simsys.user_modules import UserModules, looked_for
+from simsys.workers import begin_work, starting_workers
+
+FEW = 8
+"""Simulations below which processes are not worth their start."""
+
+
+class Task(NamedTuple):
+    """One layout to simulate.
+
+    Args:
+        config: The scenario without a search.
+        settings: The settings of the layout, and others of the run.
+        modules: Modules of the user's own.
+    """
+
+    config: SimulationConfig
+    settings: dict[str, Any]
+    modules: UserModules
+
+
+class Outcome(NamedTuple):
+    """The metrics of a layout, or the reason why it was not simulated."""
+
+    metrics: dict[str, Any]
+    reason: str = ""
+
+
+_clusters = Clusters()
+
+
+def simulated(task: Task) -> Outcome:
+    """Check and simulate a layout, as `simsys run` does."""
+    config = changed(task.config, task.settings)
+    found = Findings(unlocated({}))
+    try:
+        with looked_for(task.modules):
+            made = assemble(config, found, None, _clusters.of)
+            if made is None:
+                problems = [*found.errors, *found.infeasible]
+                return Outcome({}, problems[0].message)
+            if problem := memory_problem(made[0]):
+                return Outcome({}, problem)
+            return Outcome(dict(simulate_job(made[0]).metrics))
+    except SimsysError as error:
+        return Outcome({}, str(error))
+
+
+class Simulations:
+    """Simulates tasks in several processes, or in this one if there is one.
+
+    Args:
+        jobs: Number of processes.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Simulations:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, tasks: Sequence[Task], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Outcome]]:
+        """Simulate tasks in order, as long as they are wanted when their turn comes.
+
+        Args:
+            tasks: The tasks.
+            wanted: Whether the task at a place, and so all later ones, is still wanted.
+
+        Yields:
+            The place of a task and its outcome, in any order.
+        """
+        if self.jobs <= 1 or len(tasks) < FEW:
+            for place, task in enumerate(tasks):
+                if not wanted(place):
+                    return
+                yield place, simulated(task)
+            return
+        running: dict[Future[Outcome], int] = {}
+        place = 0
+        while True:
+            while len(running) < self.jobs + 1 and place < len(tasks) and wanted(place):
+                running[self._submit(tasks[place])] = place
+                place += 1
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for each in sorted(done, key=lambda future: running[future]):
+                yield running.pop(each), each.result()
+
+    def _submit(self, task: Task) -> Future[Outcome]:
+        with starting_workers():
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=begin_work)
+            return self._pool.submit(simulated, task)
