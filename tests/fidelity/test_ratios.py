@@ -91,14 +91,14 @@ def test_the_file_says_how_it_was_made(tmp_path: Path) -> None:
 
 def test_a_command_writes_it(tmp_path: Path) -> None:
     out = tmp_path / "ratios.yaml"
-    table = data_folders("experiments")[-1] / "measured" / "training.csv"
+    table = data_folders("experiments")[-1] / "measured" / "serving.csv"
     result = CliRunner().invoke(cli, ["validate", str(table), "--expected-ratios", str(out), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["files"] == [str(out)]
     text = out.read_text(encoding="utf-8")
     assert text.startswith("# Errors on all rows, whether the profiles were fitted to them or not,\n")
-    assert "by `simsys validate training.csv --expected-ratios FILE`" in text
-    assert read_document(out).data["training"]["iteration_s"]["kinds"][SAME]["pairs"] >= 8
+    assert "by `simsys validate serving.csv --expected-ratios FILE`" in text
+    assert {"GPU", "engine", "model"} <= set(read_document(out).data["serving"]["e2e_s"]["aspects"])
 
 
 def test_the_shipped_errors_of_few_changes_are_smaller_than_those_of_values() -> None:
