@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -47,7 +47,7 @@ class Names:
         self._plan = plan
         self._paths = {name: self._path(name, each.text) for each in conditions for name in each.names}
         self._needs = {name: self._needed(path) for name, path in self._paths.items()}
-        self._known: dict[tuple[str, str], Any] = {}
+        self._known: dict[Hashable, Any] = {}
 
     def value(self, name: str, values: Mapping[str, Any]) -> Any:
         """The value of a name at a point.
@@ -59,10 +59,10 @@ class Names:
         Raises:
             UsageError: If the setting has no value at this point.
         """
-        needed = {path: values[path] for path in self._needs[name]}
-        key = name, json.dumps(list(needed.values()), sort_keys=True, default=str)
+        needed = [values[path] for path in self._needs[name]]
+        key = name, *map(_distinct, needed)
         if key not in self._known:
-            self._known[key] = self._found(name, needed)
+            self._known[key] = self._found(name, dict(zip(self._needs[name], needed, strict=True)))
         found = self._known[key]
         if found is None:
             raise UsageError(f"{self._paths[name]} has no value at the point {dict(values)}")
@@ -107,6 +107,13 @@ class Names:
         if path == NUM_GPUS:
             return [each for each in self._plan.paths if f"{each}.".startswith(tuple(f"{part}." for part in _CLUSTER))]
         return [each for each in self._plan.paths if f"{path}.".startswith(f"{each}.")]
+
+
+def _distinct(value: Any) -> Hashable:
+    """A key that is equal for equal values of one type; 1, 1.0 and true are three values."""
+    if isinstance(value, bool | int | float | str):
+        return type(value), value
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def holds(conditions: Sequence[Condition], names: Names, values: Mapping[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from simsys.sweep.plan import SECTION, SEED, SweepPlan, with_settings
 from simsys.sweep.space import combinations
 from simsys.version import __version__
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 DIGITS = 32
 """Hexadecimal digits of a key: 128 bits."""
 _FILES = (("workload", "trace"), ("workload", "trace", "path"), ("model", "huggingface"), ("network", "edges_file"))
@@ -104,7 +105,7 @@ class Keys:
         counted = {name: value for name, value in data.items() if name not in ("name", "description")}
         files = [self._file(name) for name in _files(data)]
         parts = [__version__, self._models, self._profiles_digest(data), files, counted]
-        return sha256(canonical(parts).encode()).hexdigest()[:DIGITS]
+        return _digest(parts)
 
     def _file(self, name: str) -> str:
         """Digest of a file that a scenario names, read once."""
@@ -126,13 +127,13 @@ class Keys:
                 ]
             except SimsysError:  # the reason is in the point's row
                 files = []
-            self._profiles[named] = canonical([_digest_of(Path(file)) for file in files])
+            self._profiles[named] = _digest([_digest_of(Path(file)) for file in files])
         return self._profiles[named]
 
 
 def canonical(data: Any) -> str:
     """JSON text that is equal for equal data."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), default=str)
+    return _encode(data)
 
 
 def _files(data: Mapping[str, Any]) -> Iterator[str]:
@@ -161,4 +162,9 @@ def _digest_of(path: Path) -> str:
 
 def _models_digest() -> str:
     """Digest of the model DBs."""
-    return canonical([_digest_of(folder) for folder in data_folders("model_db")])
+    return _digest([_digest_of(folder) for folder in data_folders("model_db")])
+
+
+def _digest(data: Any) -> str:
+    """Digest of data."""
+    return sha256(canonical(data).encode()).hexdigest()[:DIGITS]
