@@ -23,5 +23,5 @@ def test_loss_is_read_from_the_first_folder_that_has_it(folder: Path) -> None:
 
 def test_text_has_the_number_of_choices() -> None:
     assert LOSS.text() == (
-        "expected loss against the best of these: 4.4 % (n = 156 measured choices among 1172 layouts, held out)"
+        "expected loss against the best of these: 4.4 % (n = 156 measured choices among 1172 held-out rows)"
     )
