@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the expected errors of ratios of two runs by what differs, as YAML.",
 )
+@click.option(
+    "--expected-losses",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the expected loss of choices among layouts, as YAML.",
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
 @JSON
 @common
@@ -62,6 +68,7 @@ def validate(
     held_out: int | None,
     expected_errors: Path | None,
     expected_ratios: Path | None,
+    expected_losses: Path | None,
     jobs: int,
     as_json: bool,
 ) -> None:
@@ -92,12 +99,15 @@ def validate(
     if expected_errors is not None:
         from simsys.fidelity.expected import write_errors_by_regime
 
-        text = heading("--expected-errors")
-        written += write_errors_by_regime(expected_errors, predictions, read, heading=text)
+        written += write_errors_by_regime(expected_errors, predictions, read, heading=heading("--expected-errors"))
     if expected_ratios is not None:
         from simsys.fidelity.ratios import write_errors_of_ratios
 
         written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
+    if expected_losses is not None:
+        from simsys.fidelity.expected import write_expected_losses
+
+        written += write_expected_losses(expected_losses, predictions, heading=heading("--expected-losses"))
     _print(found, written, as_json=as_json)
 
 

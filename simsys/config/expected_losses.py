@@ -36,7 +36,7 @@ class MeasuredLoss:
 
     def text(self) -> str:
         """The loss in a line."""
-        choices = f"n = {self.sets} measured choices among {self.rows} layouts, held out"
+        choices = f"n = {self.sets} measured choices among {self.rows} held-out rows"
         return f"expected loss against the best of these: {self.loss * 100:.1f} % ({choices})"
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.config.expected_errors import BY_REGIME, FILENAME
+from simsys.config.expected_losses import FILENAME as LOSSES
 from simsys.config.hardware import Named, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
 from simsys.fidelity.coefficients import SERVED
 from simsys.fidelity.errors import Errors, errors_of
-from simsys.fidelity.expected import errors_by_regime, errors_to_expect
+from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect
 from simsys.fidelity.fit import Fit, fit_in_turn, unseen
 from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Overlay, Progress, Simulations
@@ -86,6 +87,7 @@ class Calibration:
         texts = {
             FILENAME: yaml_text(errors_to_expect(self.unseen, self.read)),
             BY_REGIME: yaml_text(errors_by_regime(self.unseen, self.read)),
+            LOSSES: yaml_text(losses_to_expect(self.unseen)),
         }
         return files + write_files(folder / "fits", {name: _writer(head + text) for name, text in texts.items()})
 

@@ -14,7 +14,8 @@ from simsys.config.expected_errors import ALL, load_of
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Named
 from simsys.fidelity.case import Prediction
-from simsys.fidelity.errors import errors_of
+from simsys.fidelity.errors import errors_of, split
+from simsys.fidelity.ranking import ranking_of
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
@@ -71,8 +72,36 @@ def write_errors_by_regime(
     Raises:
         OutputError: If that fails.
     """
+    return _write_commented(path, errors_by_regime(predictions, read), heading)
+
+
+def losses_to_expect(predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """Return, by family, the loss of choices among layouts, as `simsys.config.expected_losses` reads it.
+
+    Args:
+        predictions: Predictions of held-out rows.
+    """
+    found = {name: ranking_of(own) for name, own in split(predictions, lambda each: each.case.family).items()}
+    return {
+        name: {
+            "loss": round(ranking.regret, 4),
+            "sets": ranking.sets,
+            "rows": ranking.rows,
+            "rank_correlation": round(ranking.spearman, 3),
+        }
+        for name, ranking in sorted(found.items())
+        if ranking is not None
+    }
+
+
+def write_expected_losses(path: Path, predictions: Sequence[Prediction], *, heading: str) -> list[Path]:
+    """Write `losses_to_expect` as YAML; arguments and errors as `write_errors_by_regime`."""
+    return _write_commented(path, losses_to_expect(predictions), heading)
+
+
+def _write_commented(path: Path, content: dict[str, Any], heading: str) -> list[Path]:
     comments = "".join(f"# {line}\n" for line in heading.splitlines())
-    text = comments + yaml_text(errors_by_regime(predictions, read))
+    text = comments + yaml_text(content)
     return write_files(path.parent, {path.name: lambda file: file.write(text)})
 
 

@@ -64,7 +64,7 @@ class ClosedForms:
         base, axes = self.base, self.axes
         orders, kinds = axes.orders(division.pipeline), axes.kinds_of(division)
         each = len(axes.recompute) * len(kinds)
-        sizes = [size for size in axes.samples if base.samples % (size * division.data) == 0]
+        sizes = [size for size in sorted(axes.samples) if base.samples % (size * division.data) == 0]
         self._count(BATCH, (len(axes.samples) - len(sizes)) * each * len(orders))
         found: list[Candidate] = []
         for schedule, virtual in orders if sizes else ():
@@ -100,15 +100,19 @@ class _Order:
         self.base, self.pieces = forms.base, forms.pieces
         self.schedule, self.virtual, self.sizes, self.kinds = schedule, virtual, sizes, kinds
         self.steps = [self.base.samples // (size * division.data) for size in sizes]
+        self._setups: dict[tuple[int, str, str], TrainingSetup] = {}
         self.by_kind = [self._setup(kind=kind) for kind in kinds]
         self.stages = self.pieces.stages(self.by_kind[0], division, virtual)
         self.module: type[Schedule] = FRAMEWORKS.get(schedule if division.pipeline > 1 else PLAIN, Schedule)
         self.allowed = [self._allows(steps) for steps in self.steps]
 
     def _setup(self, kind: str = "", size: int = 0, recompute: str = "") -> TrainingSetup:
-        recomputes = self.forms.axes.recompute
-        chosen = (size or self.sizes[0], recompute or recomputes[0], kind or self.kinds[0])
-        return self.base.setup(self.division, Variant(self.schedule, self.virtual, *chosen))
+        chosen = (size or self.sizes[0], recompute or self.forms.axes.recompute[0], kind or self.kinds[0])
+        found = self._setups.get(chosen)
+        if found is None:
+            made = self.base.setup(self.division, Variant(self.schedule, self.virtual, *chosen))
+            found = self._setups[chosen] = made
+        return found
 
     def _allows(self, steps: int) -> bool:
         try:
@@ -125,7 +129,7 @@ class _Order:
         memory = self.memory_bytes()
         allowed = np.array(self.allowed)[None, :, None]
         fits = (memory <= capacity) & allowed
-        self.forms._count(MEMORY, int(np.count_nonzero(~fits & allowed & np.isfinite(memory))))
+        self.forms._count(MEMORY, int(np.count_nonzero(~fits & allowed & ~np.isnan(memory))))
         if not fits.any():
             return []
         bound_s = self.bound_s(fits.any(axis=0))
@@ -147,12 +151,13 @@ class _Order:
             try:
                 total[index] = self._memory_of(setup)
             except UsageError as error:
-                total[index] = np.inf
+                total[index] = np.nan
                 self.forms._count(str(error), sum(self.allowed) * recomputes)
         return total
 
     def _memory_of(self, setup: TrainingSetup) -> Floats:
         """Memory of the fullest GPU with one kind of data parallelism, by size and recomputation."""
+        capacity = self.base.cluster.smallest.memory_bytes
         fullest: Floats = np.zeros((len(self.sizes), len(self.forms.axes.recompute)))
         alike: dict[tuple[object, ...], list[int]] = {}
         for stage, pieces in enumerate(self.stages):
@@ -160,9 +165,9 @@ class _Order:
         for stages in alike.values():
             pieces = self.stages[stages[0]]
             states = self._state_bytes(setup, pieces)
-            if states > self.base.cluster.smallest.memory_bytes:
-                return np.full_like(fullest, states)
-            kept, passing = self._passes(setup, pieces)
+            if states > capacity:
+                return np.full_like(fullest, np.inf)
+            kept, passing = self._passes(setup, pieces, capacity - states)
             flying = self._flying(stages)  # stages, chunks, sizes
             changing = passing + np.einsum("scm,cmr->smr", flying, kept).max(axis=0)
             lost = np.ceil(changing * (1.0 / self.base.engine.gpu_memory_utilization - 1.0))
@@ -183,22 +188,23 @@ class _Order:
         held = [nbytes for name, nbytes in states.items() if name not in setup.shards.on_host]
         return float(sum(map(ceil, [*held, setup.buffer_bytes(chunks), self.base.engine.memory_context])))
 
-    def _passes(self, setup: TrainingSetup, pieces: Sequence[Piece]) -> tuple[Floats, Floats]:
-        """Kept bytes of a micro-batch by chunk, size and recomputation, and further bytes at the peak of a pass."""
+    def _passes(self, setup: TrainingSetup, pieces: Sequence[Piece], free_bytes: float) -> tuple[Floats, Floats]:
+        """Kept bytes of a micro-batch by chunk, size and recomputation, and further bytes at the peak of a pass.
+
+        Where a single micro-batch needs more than `free_bytes`, larger ones are not looked at: they need infinitely
+        many.
+        """
         weight, gradient = whole_bytes(setup.shards, self.base.precision)
         if setup.shards.weights == 1 and setup.buffer_bytes([piece.chunk for piece in pieces]):
             weight = gradient = 0.0
         gathered = GatheredBytes(weight, gradient, setup.shards.gathered if weight or gradient else "none")
         recomputes = self.forms.axes.recompute
         kept = np.zeros((len(pieces), len(self.sizes), len(recomputes)))
-        passing = np.zeros((len(self.sizes), len(recomputes)))
+        passing = np.full((len(self.sizes), len(recomputes)), np.inf)
         for row, size in enumerate(self.sizes):
-            sized = self._setup(size=size)
-            for column, recompute in enumerate(recomputes):
-                found = [self.pieces.memory(piece, sized, size, recompute, gathered) for piece in pieces]
-                busiest = max(found, key=lambda chunk: chunk.passing)
-                passing[row, column] = sum(busiest.peak.values()) - busiest.kept
-                kept[:, row, column] = [chunk.kept for chunk in found]
+            kept[:, row], passing[row] = self.pieces.passes(pieces, self._setup(size=size), recomputes, gathered)
+            if (passing[row] + kept[:, row].max(axis=0)).min() > free_bytes:
+                break
         return kept, passing
 
     def _flying(self, stages: Sequence[int]) -> Floats:
@@ -257,18 +263,9 @@ class _Order:
 
     def _pass_seconds(self, setup: TrainingSetup, groups: Groups) -> Floats:
         """Least times of a micro-batch by stage, chunk and kind of pass (forward, backward, weight)."""
-        known: dict[object, Floats] = {}
-        found = np.zeros((len(self.stages), self.virtual, 3))
-        for stage, pieces in enumerate(self.stages):
-            for chunk, piece in enumerate(pieces):
-                if piece.signature not in known:
-                    total = np.zeros(3)
-                    for stretch in piece.chunk.stretches:
-                        for block in self.pieces.blocks(stretch, setup):
-                            total += stretch.repeat * np.array(self.pieces.seconds(block, groups))
-                    known[piece.signature] = total
-                found[stage, chunk] = known[piece.signature]
-        return found
+        return np.array(
+            [[self.pieces.pass_seconds(piece, setup, groups) for piece in pieces] for pieces in self.stages]
+        )
 
 
 def _period_s(passes: Floats, steps: int, exchange: Sequence[LeastExchange]) -> float:

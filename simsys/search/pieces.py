@@ -6,9 +6,13 @@ and one layer costs the same in every stage. Everything here is found once.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simsys.build.training_setup import TrainingSetup, expert_load
 from simsys.collectives.base import CollectiveKind
@@ -28,6 +32,7 @@ from simsys.search.base import Base
 from simsys.search.space import Division
 from simsys.sums import ordered_sum
 
+Floats: TypeAlias = NDArray[np.float64]
 Signature: TypeAlias = tuple[tuple[int, int], ...]
 """The stretches of a chunk: an identity of the layer, and the number of layers."""
 Whole: TypeAlias = tuple[int, bool, int, int]
@@ -69,8 +74,10 @@ class Pieces:
         self.base = base
         self._whole: dict[Whole, ForwardPass] = {}
         self._stages: dict[tuple[Whole, int, int], list[tuple[Piece, ...]]] = {}
-        self._memory: dict[tuple[Signature, int, str, GatheredBytes, int], ChunkMemory] = {}
-        self._blocks: dict[tuple[int, int, str, bool, bool], tuple[Block, ...]] = {}
+        self._chunks: dict[tuple[Signature, int, Recompute, GatheredBytes, bool], ChunkMemory] = {}
+        self._passes: dict[tuple[tuple[Signature, ...], int, GatheredBytes, bool], tuple[Floats, Floats]] = {}
+        self._of_pieces: dict[tuple[Hashable, ...], Floats] = {}
+        self._blocks: dict[tuple[Hashable, ...], tuple[Block, ...]] = {}
         self._seconds: dict[tuple[Block, tuple[tuple[int, ...], ...]], Seconds] = {}
         cluster, engine = base.cluster, base.engine
         self._network = cluster.platform().network
@@ -99,19 +106,47 @@ class Pieces:
             found = self._stages[key] = [tuple(Piece(chunk, _signature(chunk)) for chunk in stage) for stage in cut]
         return found
 
-    def memory(
-        self, piece: Piece, setup: TrainingSetup, samples: int, recompute: str, gathered: GatheredBytes
-    ) -> ChunkMemory:
-        """Memory of a micro-batch in a chunk, as `simsys memory` has it."""
-        key = piece.signature, samples, recompute, gathered, setup.layout.pipeline == 1
-        found = self._memory.get(key)
+    def passes(
+        self, pieces: Sequence[Piece], setup: TrainingSetup, recomputes: Sequence[str], gathered: GatheredBytes
+    ) -> tuple[Floats, Floats]:
+        """Memory of the passes of a micro-batch through the chunks of a stage, as `simsys memory` has it.
+
+        Args:
+            pieces: The chunks.
+            setup: The training with the size of the micro-batch.
+            recomputes: Kinds of recomputation.
+            gathered: Gathered weights.
+
+        Returns:
+            Kept bytes by chunk and kind of recomputation; bytes at the peak of a pass without those that its chunk
+            keeps, by kind of recomputation.
+        """
+        size, whole = setup.settings.batch_size_per_gpu, setup.layout.pipeline == 1
+        key = tuple(piece.signature for piece in pieces), size, gathered, whole
+        found = self._passes.get(key)
         if found is None:
-            found = self._memory[key] = chunk_memory(
+            kept, passing = np.zeros((len(pieces), len(recomputes))), np.zeros(len(recomputes))
+            for column, recompute in enumerate(recomputes):
+                chunks = [self._memory(piece, setup, Recompute(recompute), gathered) for piece in pieces]
+                busiest = max(chunks, key=lambda chunk: chunk.passing)
+                passing[column] = sum(busiest.peak.values()) - busiest.kept
+                kept[:, column] = [chunk.kept for chunk in chunks]
+            found = self._passes[key] = kept, passing
+        return found
+
+    def _memory(
+        self, piece: Piece, setup: TrainingSetup, recompute: Recompute, gathered: GatheredBytes
+    ) -> ChunkMemory:
+        size, whole = setup.settings.batch_size_per_gpu, setup.layout.pipeline == 1
+        key = piece.signature, size, recompute, gathered, whole
+        found = self._chunks.get(key)
+        if found is None:
+            found = self._chunks[key] = chunk_memory(
                 piece.chunk,
                 setup.micro_batch(setup.phases[0]),
                 self.base.precision,
                 vocab_size=self.base.model.vocab_size / setup.layout.tensor,
-                recompute=Recompute(recompute),
+                recompute=recompute,
                 gathered=gathered.gathered,
                 weight_bytes=gathered.weight,
                 gradient_bytes=gathered.gradient,
@@ -121,21 +156,33 @@ class Pieces:
 
     def blocks(self, stretch: RepeatedBlock, setup: TrainingSetup) -> tuple[Block, ...]:
         """One block of a stretch in a training step, or its two halves if its experts are divided."""
-        settings, phase = setup.step_settings(setup.phases[0]), setup.phases[0]
-        many = phase.micro_batches > 1
-        key = (
-            id(stretch.segments),
-            phase.batch_size_per_gpu,
-            setup.settings.activation_recompute,
-            settings.split_backward,
-            many,
-        )
+        key = (id(stretch.segments), *_work_key(setup))
         found = self._blocks.get(key)
         if found is None:
+            phase = setup.phases[0]
+            settings = setup.step_settings(phase)
             one = ForwardPass(stretch.name, (replace(stretch, repeat=1),))
             vocab = self.base.model.vocab_size / setup.layout.tensor
             plan = training_plan([one], setup.micro_batch(phase), settings, vocab_size=vocab)
             found = self._blocks[key] = plan.blocks
+        return found
+
+    def pass_seconds(self, piece: Piece, setup: TrainingSetup, groups: Groups) -> Floats:
+        """Least times of a micro-batch in a chunk by kind of pass: forward, backward, weight.
+
+        Args:
+            piece: The chunk.
+            setup: The training with its micro-batch and recomputation.
+            groups: The groups of a rank of every stage by axis.
+        """
+        key = piece.signature, *_work_key(setup), groups.ranks
+        found = self._of_pieces.get(key)
+        if found is None:
+            found = np.zeros(3)
+            for stretch in piece.chunk.stretches:
+                for block in self.blocks(stretch, setup):
+                    found += stretch.repeat * np.array(self.seconds(block, groups))
+            self._of_pieces[key] = found
         return found
 
     def seconds(self, block: Block, groups: Groups) -> Seconds:
@@ -205,6 +252,13 @@ class Groups:
     def sharers(self, over: str, size: int) -> Group:
         """The ranks that divide model states, if `size` neighbours of a group do."""
         return self._layout.split(self._first[0], over, size)[0]
+
+
+def _work_key(setup: TrainingSetup) -> tuple[Hashable, ...]:
+    """What the work of a micro-batch in a layer depends on, for one division of the ranks."""
+    settings = setup.settings
+    many, splits = settings.gradient_accumulation_steps > 1, setup.schedule.splits_backward
+    return settings.batch_size_per_gpu, settings.activation_recompute, splits, many
 
 
 def _signature(chunk: ForwardPass) -> Signature:

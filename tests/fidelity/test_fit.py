@@ -209,7 +209,13 @@ def test_a_calibration_is_written_with_where_it_comes_from(
     calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = calibration.write(tmp_path / "hardware_profiles")
-    names = ["A100-SXM-80GB.yaml", "expected_errors.yaml", "expected_errors_by_regime.yaml", "vllm.yaml"]
+    names = [
+        "A100-SXM-80GB.yaml",
+        "expected_errors.yaml",
+        "expected_errors_by_regime.yaml",
+        "expected_losses.yaml",
+        "vllm.yaml",
+    ]
     assert sorted(path.name for path in files) == names
     monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
     engine = load_engine("vllm")
