@@ -18,6 +18,7 @@ from simsys.emit.deployment import deployment_of
 from simsys.emit.emission import canonical_settings
 from simsys.errors import ConfigError, UsageError
 from tests.helpers.random_deployments import serving_deployment
+from tests.helpers.thorough import cases
 
 DEFAULTS = ("serving.router", "serving.disaggregated.decode_router", "parallelism.tp_degree")
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "dynamo": "vllm"}
@@ -48,7 +49,7 @@ def text_of(files: list[EmittedFile], name: str) -> str:
 @pytest.mark.parametrize("target", ENGINES)
 def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_named(target: str) -> None:
     refused, equal = 0, 0
-    for seed in range(300 if target == "dynamo" else 150):
+    for seed in range(cases(300 if target == "dynamo" else 150, part=2)):
         data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target == "dynamo")
         try:
             config = SimulationConfig.model_validate(data)
@@ -69,8 +70,8 @@ def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_nam
         assert canonical(again, target) == canonical(config, target)
         assert read_back(target, emit(again, target), again) == again
         equal += 1
-    assert refused > 10
-    assert equal > 10
+    assert refused > 5
+    assert equal > 5
 
 
 @pytest.mark.parametrize("target", ENGINES)

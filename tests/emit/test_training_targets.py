@@ -19,6 +19,7 @@ from simsys.emit.megatron_model import model_arguments
 from simsys.errors import ConfigError, UsageError
 from tests.helpers.places import ROOT
 from tests.helpers.random_training import training_deployment
+from tests.helpers.thorough import cases
 
 ENGINES = {
     "torchrun-megatron": "megatron",
@@ -55,7 +56,7 @@ def refused(config: SimulationConfig, target: str) -> dict[str, str]:
 @pytest.mark.parametrize("target", ENGINES)
 def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_named(target: str) -> None:
     named, equal = set[str](), 0
-    for seed in range(400 if target in ("torchtitan", "deepspeed") else 120):
+    for seed in range(cases(400 if target in ("torchtitan", "deepspeed") else 120, part=2)):
         try:
             config = SimulationConfig.model_validate(training_deployment(seed, ENGINES[target]))
         except ValidationError:

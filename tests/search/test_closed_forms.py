@@ -8,6 +8,7 @@ from simsys.search.closed_forms import Candidate
 from simsys.search.space import Variant
 from simsys.simulation import simulate
 from tests.helpers.search_spaces import candidates, random_question, settled, training
+from tests.helpers.thorough import cases
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_memory_is_that_of_the_built_job(config):
     base, _, found = candidates(config)
     capacity = base.cluster.smallest.memory_bytes
 
-    for each in random.Random(1).sample(found, 60):
+    for each in random.Random(1).sample(found, cases(60)):
         job = build_job(settled(base, each))
         assert each.memory_share * capacity == pytest.approx(sum(job.memory_bytes.values()), rel=1e-12), each
 
@@ -41,7 +42,7 @@ def test_layouts_that_are_left_out_are_refused_by_the_check():
         for kind in axes.kinds_of(division)
     ]
     assert len(every) > len(fits) > 0
-    for each in random.Random(2).sample(every, 150):
+    for each in random.Random(2).sample(every, cases(150)):
         problems = check_config(settled(base, each))
         assert bool(problems) != ((each.division, each.variant) in fits), (each, problems)
 
@@ -57,7 +58,7 @@ def losses(seed):
     return above, len(found)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(cases(20)))
 def test_no_bound_is_above_the_simulated_time(seed):
     above, _ = losses(seed)
     assert not above

@@ -60,6 +60,7 @@ def test_a_point_that_does_not_fit_has_its_reason(tmp_path: Path) -> None:
     assert "does not fit into H100-SXM" in row.reason
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_from_outside_loses_nothing(tmp_path: Path) -> None:
     tasks = [Task(index, str(index), {"training.num_iterations": index + 1}) for index in range(60)]
     found = list[str]()
@@ -73,6 +74,7 @@ def test_a_worker_that_is_killed_from_outside_loses_nothing(tmp_path: Path) -> N
     assert sorted(found, key=int) == [task.key for task in tasks]
 
 
+@pytest.mark.slow
 def test_processes_that_cannot_start_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "work", os._exit)
     with (

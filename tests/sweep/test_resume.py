@@ -23,7 +23,7 @@ SWEEP = {
     },
     "repeats": 2,
 }
-MOMENTS, FEW = 50, 2
+MOMENTS, FEW = 50, 1
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 
 
