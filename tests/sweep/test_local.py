@@ -84,6 +84,7 @@ def test_processes_that_cannot_start_are_an_error(tmp_path: Path, monkeypatch: p
         list(workers.rows([[Task(0, "key", {})]]))
 
 
+@pytest.mark.slow
 def test_an_estimate_survives_poison(tmp_path: Path) -> None:
     experiment(tmp_path, {})
     setting = Setting(BASE, tmp_path, UserModules([tmp_path]))

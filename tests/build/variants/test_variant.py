@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,12 @@ A setting without an option is refused by its name, and one without an aspect is
 need not follow."""
 
 
-def names_in(file: Path) -> Iterator[str]:
+@cache
+def names_in(file: Path) -> frozenset[str]:
+    return frozenset(_names_in(file))
+
+
+def _names_in(file: Path) -> Iterator[str]:
     """Attributes, arguments, fields and texts of a file, without its docstrings."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
