@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +13,7 @@ from simsys.config.setting import with_setting
 from simsys.config.validation import validate
 
 
-class Changeable(FrozenModel):
+class Changeable(FrozenModel, ABC):
     """A scenario, of which copies with other settings can be made."""
 
     def with_(self, settings: Mapping[str, Any]) -> Self:
@@ -31,10 +32,10 @@ class Changeable(FrozenModel):
         return validate(data, type(self)).located_in(self.folder)
 
     @property
+    @abstractmethod
     def folder(self) -> Path:
         """The folder from which relative paths in the scenario start."""
-        raise NotImplementedError
 
+    @abstractmethod
     def located_in(self, folder: Path) -> Self:
         """This scenario with relative paths that start from `folder`."""
-        raise NotImplementedError

@@ -7,14 +7,10 @@ All rates grow until a link is full; the flows on it keep their rate, the others
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 import numpy as np
 
 from simsys.platform.flow_set import Floats, FlowSet, Indexes, Portion
-
-FEW = 64
-"""Largest number of pairs of a flow and a link that is looped over; for more, arrays are faster."""
 
 _ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
@@ -29,53 +25,15 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
     Returns:
         For each set its flows by rate.
     """
-    if sum([each.link_of.size for each in sets]) <= FEW:
-        return _portions_of_few(sets, bytes_per_s)
     first = np.cumsum([0, *[each.count for each in sets]])
     flow_of = np.concatenate([each.flow_of + start for each, start in zip(sets, first, strict=False)])
     link_of = np.concatenate([each.link_of for each in sets])
     share_of = np.concatenate([each.share_of for each in sets])
     rates, limits = _filled(int(first[-1]), flow_of, link_of, share_of, bytes_per_s)
     return [
-        _by_rate(each, rates[start : start + each.count].tolist(), limits[start : start + each.count])
+        _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
         for each, start in zip(sets, first, strict=False)
     ]
-
-
-def _portions_of_few(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]]:
-    """As `portions`, with the same operations in the same order, one by one."""
-    entries, starts, flows = list[tuple[int, int, float]](), list[int](), 0
-    for each in sets:
-        starts.append(flows)
-        links, shares = each.link_of.tolist(), each.share_of.tolist()
-        entries += zip([flow + flows for flow in each.flow_of.tolist()], links, shares, strict=True)
-        flows += each.count
-    left = {link: float(bytes_per_s[link]) for _, link, _ in entries}
-    rates, limits, level = [0.0] * flows, [0] * flows, 0.0
-    while entries:
-        levels = {link: left[link] / wanted if wanted > 0.0 else inf for link, wanted in _added(entries).items()}
-        level = max(level, min(levels.values()))
-        most = level * (1.0 + _ROUNDINGS)
-        stopped = set[int]()
-        for flow, link, _ in entries:
-            if levels[link] <= most:
-                rates[flow], limits[flow] = level, link
-                stopped.add(flow)
-        for link, taken in _added([entry for entry in entries if entry[0] in stopped]).items():
-            left[link] -= level * taken
-        entries = [entry for entry in entries if entry[0] not in stopped]
-    return [
-        _by_rate(each, rates[start : start + each.count], np.array(limits[start : start + each.count], dtype=np.intp))
-        for each, start in zip(sets, starts, strict=True)
-    ]
-
-
-def _added(entries: Sequence[tuple[int, int, float]]) -> dict[int, float]:
-    """The sum of the shares on each link."""
-    sums: dict[int, float] = {}
-    for _, link, share in entries:
-        sums[link] = sums.get(link, 0.0) + share
-    return sums
 
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
@@ -115,12 +73,13 @@ def _filled(
     return rates, limits
 
 
-def _by_rate(flows: FlowSet, rates: list[float], limits: Indexes) -> list[Portion]:
-    levels = sorted(set(rates))
+def _by_rate(flows: FlowSet, rates: Floats, limits: Indexes) -> list[Portion]:
+    each = rates.tolist()
+    levels = sorted(set(each))
     if len(levels) == 1:
         return [Portion(flows, levels[0], limits)]
     found = []
     for level in levels:
-        members = np.array([flow for flow, rate in enumerate(rates) if rate == level], dtype=np.intp)
+        members = np.array([flow for flow, rate in enumerate(each) if rate == level], dtype=np.intp)
         found.append(Portion(flows.subset(members), level, limits[members]))
     return found

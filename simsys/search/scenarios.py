@@ -7,10 +7,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from simsys.build.rules.findings import unlocated
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
-from simsys.config.validation import validate
 from simsys.errors import ConfigError, UsageError, did_you_mean
 from simsys.search.axes import AUTO, FOLLOWS, KEYS
 
@@ -62,18 +60,8 @@ def with_settings(config: SimulationConfig, settings: Mapping[str, Any]) -> Simu
     Raises:
         UsageError: If a setting is unknown or a value is not valid.
     """
-    data = config.model_dump(exclude_unset=True)
-    for path, value in settings.items():
-        *sections, name = path.split(".")
-        inner = data
-        for depth, section in enumerate(sections):
-            nested = inner.get(section)
-            if isinstance(nested, str) and depth:  # the name of a profile
-                nested = {"extends": nested}
-            inner[section] = inner = dict(nested or {})
-        inner[name] = value
     try:
-        return validate(unlocated(data), SimulationConfig).located_in(config.folder)
+        return config.with_(settings)
     except ConfigError as error:
         changes = ", ".join(f"{path}: {value}" for path, value in settings.items())
         raise UsageError(f"search.over: {changes}: {error.problems[0]}") from None

@@ -100,7 +100,7 @@ class ClosedFormRuns:
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
         plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
-        self._noted_at_once = self._even if plainly else None  # of runs with these durations, nothing else is told
+        self._noted_at_once = self._even if plainly else None  # runs with these durations need no other record
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
