@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 
 from simsys.config.base import FrozenModel, invalid
 
-DEFAULT_GOAL = "steady_iteration_s"
 Values = Literal["auto"] | Annotated[list[Any], Field(min_length=1)]
 
 
@@ -44,8 +43,3 @@ class SearchConfig(FrozenModel):
         if self.minimize is not None and self.maximize is not None:
             raise invalid("a search has one goal; write minimize or maximize, and --pareto A B for two metrics")
         return self
-
-    @property
-    def goal(self) -> str:
-        """The metric of the goal."""
-        return self.maximize or self.minimize or DEFAULT_GOAL

@@ -43,7 +43,7 @@ def search_text(result: SearchResult) -> str:
         lines += ["", *_of_the_best(result)]
     for note in result.notes:
         lines += wrap(note, "warning: ", "  ")
-    lines += ["", f"{result.considered:,} layouts considered, {result.simulated:,} simulated; the others:"]
+    lines += ["", f"{result.considered:,} {result.noun} considered, {result.simulated:,} simulated; the others:"]
     listed = list(result.reasons.items())
     lines += [line for reason, count in listed[:REASONS] for line in wrap(reason, f"{count:>10,}  ", " " * 12)]
     if rest := sum(count for _, count in listed[REASONS:]):
@@ -60,7 +60,7 @@ def _of_the_best(result: SearchResult) -> list[str]:
     lines = wrap(settings, "best: ", "  ")
     ties = sum(each.group == first.group for each in result.best) - 1
     if ties and result.loss is not None:
-        message = f"group 1 has {ties + 1} layouts within the expected loss; the simplest one is first"
+        message = f"group 1 has {ties + 1} {result.noun} within the expected loss; the simplest one is first"
         lines += wrap(message, "", "  ")
     if result.loss is None:
         return [*lines, "expected loss against the best of these: not measured"]
@@ -68,7 +68,7 @@ def _of_the_best(result: SearchResult) -> list[str]:
 
 
 def _table(result: SearchResult) -> list[str]:
-    """The best layouts: settings that differ, and the most important metrics."""
+    """The best candidates: settings that differ, and the most important metrics."""
     paths = [path for path in result.varying if path != "parallelism.strategy" or len(result.best) > 1]
     headings = ["group", *(NAMES.get(path, path.rpartition(".")[2]) for path in paths)]
     names = list(result.headline(result.best[0]))

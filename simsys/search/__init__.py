@@ -1,6 +1,7 @@
 """The best layouts of a training job: closed forms for all of them, simulations of the most promising.
 
-Start with `stages.py`. `space.py` enumerates, `closed_forms.py` finds memory and bounds, `simulated.py` simulates.
+Start with `stages.py`. `candidates.py` is what the stages need of a kind of scenario; `training` has the layouts of a
+training job, their memory and their bounds. `simulated.py` simulates.
 May import: build, check, collectives, config, costs, errors, executors, framework, metrics, model, parallel, platform,
 simulation, sums, user_modules, workers.
 """

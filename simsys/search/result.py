@@ -1,4 +1,4 @@
-"""The answer of a search: the best layouts, in groups that the expected loss of a choice cannot separate."""
+"""The answer of a search: the best candidates, in groups that the expected loss of a choice cannot separate."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simsys.config.expected_losses import MeasuredLoss
-from simsys.search.goal import COST, MEMORY_SHARE, Goal
+from simsys.metrics.metric import SERVING, TRAINING
+from simsys.search.candidates import Simplicity
+from simsys.search.goal import COST, MEMORY_SHARE, NUM_GPUS, Goal
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADLINE = ("steady_iteration_s", "tokens_per_s_per_gpu", "mfu", MEMORY_SHARE, COST)
-"""Metrics of the table after the goal."""
-DEGREES = ("tp_degree", "cp_degree", "ep_degree", "pp_stages", "virtual_stages")
-SIMPLE = {
-    "parallelism.schedule": ("1f1b", "gpipe", "interleaved", "zero_bubble"),
-    "training.activation_recompute": ("none", "selective", "half", "full"),
+HEADLINE = {
+    TRAINING: ("steady_iteration_s", "tokens_per_s_per_gpu", "mfu", MEMORY_SHARE, COST),
+    SERVING: (NUM_GPUS, "usd_per_hour", "p99_ttft_ms", "p99_tpot_ms", "slo_attainment", COST),
 }
+"""Metrics of the table after the goal, by kind of scenario."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One layout.
+    """One layout of a training job, or one deployment of a serving scenario.
 
     Args:
         settings: Its settings by dotted path.
         metrics: Its metrics, with those that only a search has.
         value: Its value of the goal.
         lod: The level of detail of the simulation.
-        group: Number of its group; layouts of a group differ by less than the expected loss of a choice.
+        group: Number of its group; candidates of a group differ by less than the expected loss of a choice.
+        simplicity: Smaller for cheaper and simpler candidates, which come first in a group.
     """
 
     settings: Mapping[str, Any]
@@ -38,14 +39,7 @@ class Answer:
     value: float
     lod: str = "medium"
     group: int = 0
-
-    @property
-    def simplicity(self) -> tuple[float, int, int]:
-        """Smaller for cheaper and simpler layouts: cost, kinds of parallelism, and choices that differ from plain."""
-        parts = self.settings.get("parallelism.strategy", "").count("_")
-        extra = sum(self.settings.get(f"parallelism.{name}", 1) > 1 for name in DEGREES)
-        places = [names.index(self.settings[key]) for key, names in SIMPLE.items() if self.settings.get(key) in names]
-        return float(self.metrics.get("num_gpus", 0)), parts + extra, sum(places)
+    simplicity: Simplicity = ()
 
 
 @dataclass(frozen=True)
@@ -55,15 +49,16 @@ class SearchResult:
     Args:
         name: Name of the scenario.
         goal: What was optimised.
-        best: The best layouts, the best group first.
-        considered: Number of layouts of the space.
-        pruned: Number of layouts that were not simulated, because they do not fit, or because their bound is worse.
-        simulated: Number of simulated layouts.
-        reasons: Number of layouts without an answer, by reason.
+        best: The best candidates, the best group first.
+        considered: Number of candidates of the space.
+        pruned: Number of candidates that were not simulated, because they do not fit, or because their bound is worse.
+        simulated: Number of simulated candidates.
+        reasons: Number of candidates without an answer, by reason.
         stages: What each stage of the search did, in a line each.
         loss: The measured expected loss of a choice; None if it was not measured.
         notes: Doubts about the answer.
-        fixed: Settings of the layout that did not vary.
+        fixed: Settings that the scenario writes, which did not vary.
+        noun: What the candidates are called.
     """
 
     name: str
@@ -77,34 +72,36 @@ class SearchResult:
     loss: MeasuredLoss | None
     notes: Sequence[str] = ()
     fixed: Mapping[str, Any] | None = None
+    noun: str = "layouts"
 
     def __repr__(self) -> str:
         if not self.best:
-            return f"SearchResult({self.name}: nothing of {self.considered} layouts is feasible)"
+            return f"SearchResult({self.name}: nothing of {self.considered} {self.noun} is feasible)"
         first = self.best[0]
         return (
             f"SearchResult({self.name}: {self.goal.metric} {first.value:.6g}, "
-            f"{len(self.best)} of {self.considered} layouts)"
+            f"{len(self.best)} of {self.considered} {self.noun})"
         )
 
     @property
     def varying(self) -> list[str]:
-        """Settings of which the best layouts have different values; of a single layout, all."""
+        """Settings of which the best candidates have different values; of a single one, all."""
         paths = list(dict.fromkeys(path for each in self.best for path in each.settings))
         if len(self.best) < 2:
             return paths
         return [path for path in paths if len({str(each.settings.get(path)) for each in self.best}) > 1]
 
     def table(self) -> pd.DataFrame:
-        """The best layouts as a data frame: group, settings by dotted path, and metrics."""
+        """The best candidates as a data frame: group, settings by dotted path, and metrics."""
         import pandas as pd
 
         rows = [{"group": each.group, **each.settings, **self.headline(each), "lod": each.lod} for each in self.best]
         return pd.DataFrame(rows)
 
     def headline(self, answer: Answer) -> dict[str, Any]:
-        """The most important metrics of a layout, the goal first."""
-        names = dict.fromkeys([self.goal.metric, *(each.metric for each in self.goal.conditions), *HEADLINE])
+        """The most important metrics of a candidate, the goal first."""
+        asked = [self.goal.metric, *(each.metric for each in self.goal.conditions)]
+        names = dict.fromkeys([*asked, *HEADLINE[self.goal.kind]])
         return {name: answer.metrics[name] for name in names if name in answer.metrics}
 
     def as_dict(self) -> dict[str, Any]:

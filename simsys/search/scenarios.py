@@ -1,8 +1,8 @@
-"""The scenarios of a search: one for every combination of the settings that are no part of a layout."""
+"""The scenarios of a search: one for every combination of the settings without an axis of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,13 +10,18 @@ from typing import Any
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.errors import ConfigError, UsageError, did_you_mean
-from simsys.search.axes import AUTO, FOLLOWS, KEYS
 
-SECTIONS = ("hardware", "network", "model", "parallelism", "training", "simulation")
+AUTO = "auto"
+SECTIONS = ("hardware", "network", "model", "parallelism", "training", "serving", "workload", "slo", "simulation")
 
 
-def outer_settings(asked: SearchConfig) -> dict[str, list[Any]]:
-    """The settings that vary and are no part of a layout, with their values.
+def outer_settings(asked: SearchConfig, keys: Collection[str], follows: Mapping[str, str]) -> dict[str, list[Any]]:
+    """The settings that vary and have no axis of their own, with their values.
+
+    Args:
+        asked: The question.
+        keys: The settings with an axis.
+        follows: Settings that cannot vary, with the reason.
 
     Raises:
         UsageError: If a setting cannot vary, or has no values.
@@ -25,14 +30,14 @@ def outer_settings(asked: SearchConfig) -> dict[str, list[Any]]:
         return {}
     found: dict[str, list[Any]] = {}
     for key, values in asked.over.items():
-        if key in FOLLOWS:
-            raise UsageError(f"search.over: {key} cannot vary: {FOLLOWS[key]}")
-        if key in KEYS:
+        if key in follows:
+            raise UsageError(f"search.over: {key} cannot vary: {follows[key]}")
+        if key in keys:
             continue
         if key.partition(".")[0] not in SECTIONS or "." not in key:
-            raise UsageError(f"search.over: unknown setting {key!r}{did_you_mean(key, [*KEYS, 'hardware.gpu'])}")
+            raise UsageError(f"search.over: unknown setting {key!r}{did_you_mean(key, [*keys, 'hardware.gpu'])}")
         if isinstance(values, str):
-            raise UsageError(f"search.over: {key}: only settings of the layout have 'auto' values; list the values")
+            raise UsageError(f"search.over: {key}: there are no 'auto' values of this setting; list the values")
         found[key] = list(values)
     return found
 

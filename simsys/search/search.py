@@ -8,8 +8,14 @@ from typing import Any
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.errors import UsageError
+from simsys.search.candidates import Space
+from simsys.search.goal import Goal, check_metric, more_is_better
 from simsys.search.result import SearchResult
 from simsys.search.stages import SIMULATIONS, Search
+from simsys.search.training.layouts import Layouts
+
+SPACES: Mapping[str, Callable[[SimulationConfig, SearchConfig, Goal], Space]] = {"training": Layouts}
+"""The candidates of each kind of scenario."""
 
 
 def search(
@@ -48,7 +54,13 @@ def search(
         ConfigError: If a value is not valid.
     """
     asked = _question(config, minimize, maximize, subject_to, over)
-    return Search(config, asked, top, pareto, jobs, simulations, say).run()
+    if config.kind not in SPACES:
+        raise UsageError("simsys search is for one training job or one serving scenario, not for several jobs")
+    goal = Goal.of(asked, config.kind)
+    goals = [Goal(check_metric(each, "--pareto", config.kind), more_is_better(each)) for each in pareto]
+    space = SPACES[config.kind](config, asked, goal)
+    lod = config.simulation.lod
+    return Search(config.name, space, goal, goals, lod=lod, top=top, jobs=jobs, simulations=simulations, say=say).run()
 
 
 def _question(

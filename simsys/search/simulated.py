@@ -22,11 +22,11 @@ FEW = 8
 
 
 class Task(NamedTuple):
-    """One layout to simulate.
+    """One candidate to simulate.
 
     Args:
         config: The scenario without a search.
-        settings: The settings of the layout, and others of the run.
+        settings: The settings of the candidate, and others of the run.
         modules: Modules of the user's own.
     """
 
@@ -36,7 +36,7 @@ class Task(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The metrics of a layout, or the reason why it was not simulated."""
+    """The metrics of a candidate, or the reason why it was not simulated."""
 
     metrics: dict[str, Any]
     reason: str = ""
@@ -46,7 +46,7 @@ _clusters = Clusters()
 
 
 def simulated(task: Task) -> Outcome:
-    """Check and simulate a layout, as `simsys run` does."""
+    """Check and simulate a candidate, as `simsys run` does."""
     config = changed(task.config, task.settings)
     found = Findings(unlocated({}))
     try:
@@ -55,7 +55,7 @@ def simulated(task: Task) -> Outcome:
             if made is None:
                 problems = [*found.errors, *found.infeasible]
                 return Outcome({}, problems[0].message)
-            if problem := memory_problem(made[0]):
+            if problem := memory_problem(made[0], made[1].shortest_request_tokens):
                 return Outcome({}, problem)
             return Outcome(dict(simulate_job(made[0]).metrics))
     except SimsysError as error:

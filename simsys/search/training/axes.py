@@ -9,10 +9,10 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import UsageError, did_you_mean
 from simsys.parallel.activations import Recompute
-from simsys.search.base import Base
-from simsys.search.space import INTERLEAVED, PLAIN, Axes, divisors
+from simsys.search.scenarios import AUTO
+from simsys.search.training.base import Base
+from simsys.search.training.space import INTERLEAVED, PLAIN, Axes, divisors
 
-AUTO = "auto"
 SCHEDULES = (PLAIN, "gpipe", INTERLEAVED, "zero_bubble")
 KEYS = {
     "parallelism.tp_degree": "tensor",

@@ -28,8 +28,8 @@ from simsys.parallel.plan import Block, Part
 from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
-from simsys.search.base import Base
-from simsys.search.space import Division
+from simsys.search.training.base import Base
+from simsys.search.training.space import Division
 from simsys.sums import ordered_sum
 
 Floats: TypeAlias = NDArray[np.float64]

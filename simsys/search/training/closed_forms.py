@@ -17,10 +17,10 @@ from simsys.parallel.optimizer import update_work
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.plan import Block
 from simsys.parallel.training_memory import model_states, whole_bytes
-from simsys.search.base import Base
-from simsys.search.exposed import LeastExchange, least_exchange
-from simsys.search.pieces import GatheredBytes, Groups, Piece, Pieces, in_flight
-from simsys.search.space import PLAIN, Axes, Division, Variant
+from simsys.search.training.base import Base
+from simsys.search.training.exposed import LeastExchange, least_exchange
+from simsys.search.training.pieces import GatheredBytes, Groups, Piece, Pieces, in_flight
+from simsys.search.training.space import PLAIN, Axes, Division, Variant
 from simsys.sums import ordered_sum
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ BATCH = "micro-batches and data-parallel ranks do not divide the global batch"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Fitting:
     """A layout that fits.
 
     Args:
@@ -59,14 +59,14 @@ class ClosedForms:
         self.reasons: Counter[str] = Counter()
         """Number of layouts without an answer, by reason."""
 
-    def candidates(self, division: Division) -> list[Candidate]:
+    def candidates(self, division: Division) -> list[Fitting]:
         """The layouts of a division that fit; the others are counted by reason."""
         base, axes = self.base, self.axes
         orders, kinds = axes.orders(division.pipeline), axes.kinds_of(division)
         each = len(axes.recompute) * len(kinds)
         sizes = [size for size in sorted(axes.samples) if base.samples % (size * division.data) == 0]
         self._count(BATCH, (len(axes.samples) - len(sizes)) * each * len(orders))
-        found: list[Candidate] = []
+        found: list[Fitting] = []
         for schedule, virtual in orders if sizes else ():
             try:
                 order = _Order(self, division, schedule, virtual, sizes, kinds)
@@ -123,7 +123,7 @@ class _Order:
             return False
         return True
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[Fitting]:
         """The variants that fit."""
         capacity = self.base.cluster.smallest.memory_bytes
         memory = self.memory_bytes()
@@ -138,7 +138,7 @@ class _Order:
         for kind, size, recompute in zip(*(axis.tolist() for axis in np.nonzero(fits)), strict=True):
             variant = Variant(self.schedule, self.virtual, self.sizes[size], recomputes[recompute], self.kinds[kind])
             share = float(memory[kind, size, recompute]) / capacity
-            found.append(Candidate(self.division, variant, share, float(bound_s[kind, size, recompute])))
+            found.append(Fitting(self.division, variant, share, float(bound_s[kind, size, recompute])))
         return found
 
     # ---- memory

@@ -4,8 +4,8 @@ import pytest
 
 from simsys.build.job import build_job
 from simsys.check import check_config
-from simsys.search.closed_forms import Candidate
-from simsys.search.space import Variant
+from simsys.search.training.closed_forms import Fitting
+from simsys.search.training.space import Variant
 from simsys.simulation import simulate
 from tests.helpers.search_spaces import candidates, random_question, settled, training
 from tests.helpers.thorough import cases
@@ -34,7 +34,7 @@ def test_layouts_that_are_left_out_are_refused_by_the_check():
     base, axes, found = candidates(training("GPT2-XL", batch=16))
     fits = {(each.division, each.variant) for each in found}
     every = [
-        Candidate(division, Variant(schedule, virtual, samples, recompute, kind), 0.0, 0.0)
+        Fitting(division, Variant(schedule, virtual, samples, recompute, kind), 0.0, 0.0)
         for division in axes.divisions(base.cluster.num_gpus, base.tokens)
         for schedule, virtual in axes.orders(division.pipeline)
         for samples in axes.samples

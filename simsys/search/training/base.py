@@ -23,7 +23,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
-from simsys.search.space import Division, Variant
+from simsys.search.training.space import Division, Variant
 
 DEGREES = {"TP": "tensor", "CP": "context", "EP": "expert", "PP": "pipeline"}
 
