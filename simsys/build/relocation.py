@@ -33,6 +33,9 @@ def relocated(config: SimulationConfig, folder: Path, *, with_defaults: bool = T
     data = config.model_dump(mode="json", exclude_unset=not with_defaults, exclude_none=with_defaults, by_alias=True)
     for section, key in _paths(data):
         section[key] = _moved(section[key], old, new)
+    for training in (part.get("training") or {} for part in (data, *(data.get("jobs") or ()))):
+        if training.get("global_batch_size") is not None:
+            training.pop("gradient_accumulation_steps", None)  # it follows from the layout
     return data
 
 

@@ -57,7 +57,7 @@ def emit(
     found = emitted_scenarios(file, targets, assignments, names, release=release, checkpoint=checkpoint)
     written: list[dict[str, Any]] = []
     for scenario, target, files in found:
-        places = [] if out is None else _written(out / scenario.name / target, files)
+        places = [] if out is None else write_emitted(out / scenario.name / target, files)
         written.append(_described(scenario, target, files, places))
         if not as_json:
             _answer(scenario, target, files, places)
@@ -66,7 +66,8 @@ def emit(
     return 0
 
 
-def _written(folder: Path, files: Sequence[EmittedFile]) -> list[Path]:
+def write_emitted(folder: Path, files: Sequence[EmittedFile]) -> list[Path]:
+    """Write the files of a target into a folder."""
     from simsys.report.files import write_files
 
     return write_files(folder, {file.name: partial(_write, text=file.text) for file in files})

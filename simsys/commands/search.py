@@ -10,6 +10,7 @@ import click
 
 from simsys import interrupts
 from simsys.commands.options import JSON, SET, answer_json, common, experiment
+from simsys.commands.search_emit import Emission, emission_options
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
@@ -41,6 +42,7 @@ def _processes() -> int:
     show_default=True,
     help="Largest number of simulated layouts.",
 )
+@emission_options
 @JSON
 @common
 def search(
@@ -51,6 +53,7 @@ def search(
     pareto: tuple[str, str] | None,
     jobs: int,
     simulations: int,
+    emission: Emission,
     as_json: bool,
 ) -> int:
     """Find the best layouts of the training in FILE; exit with 3 if nothing is feasible.
@@ -65,14 +68,18 @@ def search(
     from simsys.search import search as find
 
     config = read_scenario(file, assignments, scenario)
+    emission.check(config)
     try:
         with interrupts.raised():
             found = find(config, top=top, pareto=pareto or (), jobs=jobs, simulations=simulations)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    if as_json:
-        answer_json(found.as_dict())
-    else:
+    if not as_json:
         answer(search_text(found))
+    emitted = emission.write(config, [each.settings for each in found.best])
+    if as_json:
+        answer_json({**found.as_dict(), **emitted.as_dict()})
+    elif lines := emitted.lines():
+        answer("\n".join(lines))
     return 0 if found.best else InfeasibleError.exit_code

@@ -169,12 +169,11 @@ class Choice(Correspondence):
 
 @dataclass(frozen=True)
 class Fixed(Correspondence):
-    """A setting whose only possible value needs no option, or always the same options.
+    """A setting whose only possible value needs no option.
 
     Args:
         path: The setting.
         value: The value.
-        always: Options that are always written.
     """
 
     path: str
@@ -189,10 +188,9 @@ class Fixed(Correspondence):
 
     def write(self, settings: Settings, deployment: Deployment) -> Options:
         """No options; the value is checked."""
-        given = settings.get(self.path)
+        given = settings[self.path] if self.path in settings else attrgetter(self.path)(deployment.config)
         if given != self.value:
-            shown = attrgetter(self.path)(deployment.config) if given is None else given
-            raise InexpressibleError(self.path, f"{shown} cannot be expressed; write {self.value}")
+            raise InexpressibleError(self.path, f"{given} cannot be expressed; write {self.value}")
         return {}
 
     def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:

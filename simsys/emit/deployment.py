@@ -10,6 +10,9 @@ from typing import Any
 
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.model import build_model
+from simsys.build.rules.findings import Findings, unlocated
+from simsys.build.rules.global_batch import settle_global_batch
+from simsys.build.rules.registry import Parts
 from simsys.build.training import training_precision
 from simsys.config.architectures import listed_models
 from simsys.config.experiment import SimulationConfig
@@ -65,13 +68,21 @@ def deployment_of(config: SimulationConfig, release: str, checkpoint: str | None
     cluster = build_cluster(config.hardware, config.network, config.folder)
     model = build_model(config.model, config.folder)
     return Deployment(
-        _canonical(config, model, cluster),
+        _canonical(_with_steps(config, model, cluster), model, cluster),
         model,
         cluster.num_nodes,
         cluster.gpus_per_node,
         checkpoint or checkpoint_of(config, model),
         release,
     )
+
+
+def _with_steps(config: SimulationConfig, model: Model, cluster: Cluster) -> SimulationConfig:
+    """The scenario with accumulation steps instead of the global batch that they follow from."""
+    parts, found = Parts(config, cluster.spec, model, cluster=cluster), Findings(unlocated({}))
+    settle_global_batch(parts, found)
+    found.require()
+    return parts.config
 
 
 def checkpoint_of(config: SimulationConfig, model: Model) -> str:

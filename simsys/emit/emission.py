@@ -33,7 +33,7 @@ def emit(
         ConfigError: With every setting that the tool cannot express.
     """
     tool = target_of(target)
-    _check_kind(tool, config)
+    check_kind(tool, config)
     tool = tool.chosen(config)
     written_for = tool.checked_release(release)
     deployment = deployment_of(config, written_for, checkpoint)
@@ -76,7 +76,12 @@ def canonical_settings(tool: Target, deployment: Deployment) -> dict[str, Any]:
     return {path: value for path, value in settings.items() if path not in usual}
 
 
-def _check_kind(tool: Target, config: SimulationConfig) -> None:
+def check_kind(tool: Target, config: SimulationConfig) -> None:
+    """Refuse a target of another kind.
+
+    Raises:
+        UsageError: It is for another kind of scenario, or the scenario has several jobs.
+    """
     if config.kind == "jobs":
         raise UsageError(f"{config.name} is a shared cluster; write one of its jobs as a scenario of its own")
     if config.kind != tool.kind:

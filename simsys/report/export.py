@@ -121,6 +121,16 @@ def json_text(data: Any) -> str:
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
+def write_config(config: SimulationConfig, folder: Path) -> Path:
+    """Write a scenario as ``<name>_config.yaml`` into a folder.
+
+    Raises:
+        OutputError: If it could not be written.
+    """
+    text = config_yaml(config, folder)
+    return write_files(folder, {f"{config.name}_config.yaml": lambda file: file.write(text)})[0]
+
+
 def config_yaml(config: SimulationConfig, folder: Path) -> str:
     """Write a scenario as a file that runs from `folder`: all settings, quantities with units.
 

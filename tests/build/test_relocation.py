@@ -100,6 +100,20 @@ def test_a_written_scenario_runs_to_the_same_bytes(folder: Path, hardware: dict[
     assert first == second
 
 
+def test_a_global_batch_is_written_without_the_steps_that_follow_from_it(folder: Path) -> None:
+    scenario = {
+        "name": "x",
+        "hardware": {"profile": "dgx-h100", "gpus_per_node": 2},
+        "model": {"name": "GPT2-Small"},
+        "training": {"global_batch_size": 8, "num_iterations": 1},
+    }
+    (folder / "e.yaml").write_text(yaml.safe_dump(scenario), encoding="utf-8")
+    run("run", str(folder / "e.yaml"), "--out", str(folder / "first"))
+    run("run", str(folder / "first" / "x" / "x_config.yaml"), "--out", str(folder / "second"))
+    first, second = ((folder / name / "x" / "x_results.json").read_bytes() for name in ("first", "second"))
+    assert first == second
+
+
 @pytest.mark.parametrize("command", ["check", "memory", "topology", "collectives"])
 def test_commands_find_profiles_beside_the_experiment_from_anywhere(
     folder: Path, command: str, monkeypatch: pytest.MonkeyPatch

@@ -198,7 +198,6 @@ TARGET = Target(
     outside=OUTSIDE,
     engine_releases=("0.22", "0.23"),
     reasons={
-        "serving.engine": vllm.TARGET.reasons["serving.engine"],
         "serving.preemption": vllm.TARGET.reasons["serving.preemption"],
         "serving.autoscaling": "cannot be expressed, as the planner of Dynamo scales by other rules",
     },

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import yaml
 
 from simsys.config.experiment import SimulationConfig
-from simsys.emit.correspondence import Choice, Correspondence, Option, Options, Settings, switch, whole
+from simsys.emit.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch, whole
 from simsys.emit.deployment import Deployment
 from simsys.emit.serving_parts import (
     OUTSIDE,
@@ -107,6 +107,7 @@ def _graph_mode(mode: str) -> dict[str, str]:
 
 
 TABLE: tuple[Correspondence, ...] = (
+    Fixed("serving.engine", "vllm"),
     OneNode(),
     Checkpoint("model"),
     Option("parallelism.tp_degree", "tensor-parallel-size"),
@@ -176,7 +177,6 @@ TARGET = Target(
     sections=SECTIONS,
     outside=OUTSIDE,
     reasons={
-        "serving.engine": "cannot be expressed, as it is another engine; write vllm",
         "serving.preemption": "swap cannot be expressed, as preempted requests are recomputed",
         **POOLS,
     },
