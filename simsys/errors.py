@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +124,18 @@ class TraceError(UsageError):
 
 
 class InfeasibleError(SimsysError):
-    """A valid scenario that does not fit; the message has the limit and remedies."""
+    """A valid scenario that does not fit.
+
+    Args:
+        message: The limit and remedies.
+        path: Dotted path of the setting that decides, if it is not the model; such as ``hardware``.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, path: str = "") -> None:
+        self.path = path
+        super().__init__(message)
 
 
 class InfeasibleConfigError(InfeasibleError):
@@ -135,6 +144,11 @@ class InfeasibleConfigError(InfeasibleError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = _in_file_order(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    @property
+    def in_one_line(self) -> str:
+        """The problems with their places, without the lines of the file."""
+        return "; ".join(str(replace(problem, source="")) for problem in self.problems)
 
 
 class OutOfMemoryError(InfeasibleError):

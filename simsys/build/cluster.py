@@ -120,7 +120,7 @@ class Cluster:
         lacking = next((spec for spec in self.specs if dtype not in spec.peak_flop_per_s), None)
         if lacking is not None:
             raise InfeasibleError(
-                f"{lacking.name} has no {dtype} arithmetic; it has {', '.join(lacking.peak_flop_per_s)}"
+                f"{lacking.name} has no {dtype} arithmetic; it has {', '.join(lacking.peak_flop_per_s)}", "hardware"
             )
         return ordered_sum(spec.peak_flop_per_s[dtype] for spec in self.specs) / self.num_gpus
 

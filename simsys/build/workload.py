@@ -10,7 +10,7 @@ from pathlib import Path
 
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
 from simsys.config.arrivals import ClosedLoopArrivals
-from simsys.config.workload import MOST_REQUESTS, TraceConfig, WorkloadConfig
+from simsys.config.workload import TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError
 from simsys.input_files import path_from
 from simsys.serving.conversations import block_ids, turn_columns, whole_prompts
@@ -47,14 +47,18 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
 
 def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
     """Requests without a trace; later turns have the `arrival_s` of the first turn."""
-    most = workload.num_requests or MOST_REQUESTS
-    if workload.num_requests is None and workload.duration and _expected(workload) > 2 * MOST_REQUESTS:
-        raise _too_many(workload.duration)
+    most = workload.num_requests or workload.most_requests
+    if workload.num_requests is None and workload.expected_requests > most:
+        raise _too_many(workload)
     starts = _in_time(workload, draw_arrivals(workload.arrivals, most, workload.duration or math.inf, seed))
     sessions = workload.sessions
     turns = [1] * len(starts)
     if sessions is not None:
-        turns = _cut(draw_lengths(sessions.turns, len(starts), seed, "sessions.turns", folder), most)
+        turns = draw_lengths(sessions.turns, len(starts), seed, "sessions.turns", folder)
+        if workload.num_requests is None and (all_turns := sum(turns)) > most:
+            advice = f"at most {most:,} are simulated, so give fewer turns, or num_requests"
+            raise UsageError(f"conversations have {all_turns:,} turns in all; {advice}")
+        turns = _cut(turns, most)
     count = sum(turns)
     prompts = draw_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", folder)
     outputs = draw_lengths(workload.output_tokens, count, seed, "output_tokens", folder)
@@ -78,22 +82,20 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
 
 def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:
     """Arrivals within the duration; an error if there are none or too many."""
-    if workload.duration is not None and (not starts or (len(starts) == MOST_REQUESTS and not workload.num_requests)):
-        if not starts:
-            raise UsageError(f"no request arrives within {pretty(workload.duration, Dimension.SECONDS)}")
-        raise _too_many(workload.duration)
+    if workload.duration is None:
+        return starts
+    if not starts:
+        raise UsageError(f"no request arrives within {pretty(workload.duration, Dimension.SECONDS)}")
+    if workload.num_requests is None and len(starts) >= workload.most_requests:
+        raise _too_many(workload)
     return starts
 
 
-def _expected(workload: WorkloadConfig) -> float:
-    """Expected number of requests within the duration; 0 if it is unknown before they are drawn."""
-    return float(getattr(workload.arrivals, "rate", 0.0)) * (workload.duration or 0.0)
-
-
-def _too_many(duration_s: float) -> UsageError:
-    within = f"within {pretty(duration_s, Dimension.SECONDS)}"
+def _too_many(workload: WorkloadConfig) -> UsageError:
+    assert workload.duration is not None
+    within = f"within {pretty(workload.duration, Dimension.SECONDS)}"
     advice = "that is the most that can be simulated, so lower the rate or the duration, or give num_requests"
-    return UsageError(f"{MOST_REQUESTS} requests or more arrive {within}; {advice}")
+    return UsageError(f"{workload.most_requests} requests or more arrive {within}; {advice}")
 
 
 def _cut(turns: list[int], most: int) -> list[int]:
@@ -137,7 +139,7 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
         raise TraceError(f"{path}: has conversations, which cannot arrive in a closed loop; give other arrivals")
     if workload.arrivals.kind == "trace":
         if trace.repeat:
-            table = repeated(table, count=workload.num_requests, until_s=until_s, most=MOST_REQUESTS)
+            table = repeated(table, count=workload.num_requests, until_s=until_s, most=workload.most_requests)
         if trace.spread:
             table = delayed(table, draw_uniform(trace.spread / trace.rate_scale, len(table), seed, "trace.spread"))
         table = select(table, [row for row, time_s in enumerate(table.arrival_s) if time_s < until_s])
@@ -154,7 +156,7 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
 
 def _rearranged(workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int) -> RequestTable:
     """The trace's requests at drawn times; all turns of a conversation have the time of the first turn."""
-    most = workload.num_requests or MOST_REQUESTS
+    most = workload.num_requests or workload.most_requests
     opened = _openings(table)
     if not trace.repeat:
         most = min(most, opened[-1] + 1)

@@ -60,7 +60,10 @@ def check_effort(job: TrainingJob | ServingJob, found: Findings, given: JobConfi
     """
     if found.limit_s == math.inf:
         return
-    parts = cpu_parts(job, meets=given is not None and given.placement != "packed")
+    if isinstance(job, ServingJob) and (least_s := _undrawn_s(job)) > found.limit_s:
+        parts: dict[KeyPath, float] = {WORKLOAD: least_s}  # without drawing millions of requests
+    else:
+        parts = cpu_parts(job, meets=given is not None and given.placement != "packed")
     total_s = ordered_sum(parts.values())
     if total_s > found.limit_s:
         dearest = max(parts, key=lambda path: parts[path])
@@ -148,6 +151,12 @@ def _requests_s(job: ServingJob) -> float:
     chunks = job.requests.mean_prompt_tokens / settings.max_num_batched_tokens
     steps = _steps(job) if settings.stepping else _served(job) * chunks
     return _served(job) * each_s + steps * STEP_S
+
+
+def _undrawn_s(job: ServingJob) -> float:
+    """Least time of requests that are not drawn yet; 0 if they are."""
+    workload = job.config.timed_workload
+    return 0.0 if workload is None or job.drawn_requests else workload.expected_requests * REQUEST_S["plain"]
 
 
 def _steps_s(job: ServingJob) -> float:

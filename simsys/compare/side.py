@@ -87,7 +87,7 @@ def simulated(side: Side, seeds: int, first_seed: int) -> Side:
 def _result(plan: ScenarioPlan) -> RunResult:
     outcome = run_scenario(plan, None)
     if outcome.result is None:
-        raise InfeasibleError(f"{plan.name} does not fit: {outcome.error}") from outcome.error
+        raise InfeasibleError(f"{plan.name}: {outcome.reason}") from outcome.error
     return outcome.result
 
 

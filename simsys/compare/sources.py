@@ -60,7 +60,7 @@ def _sides(source: Source, limit_s: float) -> list[Side]:
 
 def _scenario(plan: ScenarioPlan, source: str) -> Side:
     if plan.shortage is not None:
-        raise InfeasibleError(f"{source} does not fit: {plan.shortage}")
+        raise InfeasibleError(f"{source}: {plan.shortage.in_one_line}")
     return Side(plan.name, plan.config.kind, "scenario", source, plan.config, plan=plan)
 
 

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simsys.config.base import invalid
 from simsys.config.discriminators import Part, PositiveFloat, known_kind
+from simsys.sums import ordered_sum
 from simsys.units import Dimension, Quantity, RequestsPerSecond, Seconds
 
 _RateOrNone = Annotated[float, Quantity(Dimension.REQUESTS_PER_SECOND, zero=True)]
@@ -96,3 +97,34 @@ _A_MAPPING = "a mapping with a kind, such as {kind: poisson, rate: 8 req/s},"
 Arrivals = Annotated[
     AnyArrivals, Field(discriminator="kind"), BeforeValidator(known_kind("arrivals", _A_MAPPING, AnyArrivals))
 ]
+
+
+def expected_arrivals(arrivals: AnyArrivals, duration_s: float) -> float:
+    """Expected number of arrivals within a time, without drawing them; 0 if a rate does not determine it.
+
+    Args:
+        arrivals: The arrival process.
+        duration_s: The time (s).
+
+    Example:
+        >>> expected_arrivals(ConstantArrivals.model_validate({"rate": "2 req/s"}), 10.0)
+        20.0
+    """
+    match arrivals:
+        case PoissonArrivals() | GammaArrivals() | ConstantArrivals():
+            return arrivals.rate * duration_s
+        case TimeVaryingArrivals():
+            return _expected_of_pieces(arrivals, duration_s)
+        case _:
+            return 0.0
+
+
+def _expected_of_pieces(arrivals: TimeVaryingArrivals, duration_s: float) -> float:
+    round_s = ordered_sum(piece.duration for piece in arrivals.rates)
+    rounds = duration_s // round_s if arrivals.repeat else 0.0
+    left_s = duration_s - rounds * round_s
+    expected = rounds * ordered_sum(piece.rate * piece.duration for piece in arrivals.rates)
+    for piece in arrivals.rates:
+        within_s = min(piece.duration, left_s)
+        expected, left_s = expected + piece.rate * within_s, left_s - within_s
+    return expected + arrivals.rates[-1].rate * left_s

@@ -10,13 +10,16 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from simsys.config.arrivals import Arrivals
+from simsys.config.arrivals import Arrivals, expected_arrivals
 from simsys.config.base import invalid
 from simsys.config.discriminators import Part, PositiveFloat
 from simsys.config.lengths import FixedTime, Length, Time
 from simsys.units import NonNegativeSeconds, Seconds
 
 MOST_REQUESTS = 10_000_000
+MOST_RELATED_REQUESTS = 2_000_000
+"""Limit of requests with conversations, with system prompts, or of a trace that repeats. Unlike others they are drawn
+by the check, in some microseconds and 200 bytes each."""
 NO_TIME = FixedTime.model_validate({"time": "0 s"})
 TRACED_PARTS = ("arrivals", "prompt_tokens", "output_tokens")
 """Kinds of arrivals and lengths that a trace may supply."""
@@ -153,6 +156,22 @@ class WorkloadConfig(Part):
         return self
 
     @property
+    def most_requests(self) -> int:
+        """The largest number of requests."""
+        repeats = self.trace is not None and self.trace.repeat
+        related = self.sessions is not None or self.prefixes is not None or repeats
+        return MOST_RELATED_REQUESTS if related else MOST_REQUESTS
+
+    @property
+    def expected_requests(self) -> float:
+        """Expected number of requests, without drawing them; of conversations at least; 0 if it is unknown."""
+        if self.num_requests is None:
+            return 0.0 if self.duration is None else expected_arrivals(self.arrivals, self.duration)
+        if self.duration is None or not (expected := expected_arrivals(self.arrivals, self.duration)):
+            return float(self.num_requests)
+        return min(float(self.num_requests), expected)
+
+    @property
     def limited_by_time(self) -> bool:
         """Whether a duration determines the number of requests."""
         return self.arrivals.kind not in ("all_at_once", "closed_loop")
@@ -178,6 +197,15 @@ class WorkloadConfig(Part):
             self.missing and not self.limited_by_time
         ):  # where a duration is enough, the simulation's duration may supply it
             raise invalid(self.missing)
+        return self
+
+    @model_validator(mode="after")
+    def _few_enough(self) -> Self:
+        if (self.num_requests or 0) > self.most_requests:
+            what = "conversations, system prompts or a trace that repeats"
+            raise invalid(
+                f"num_requests must be at most {self.most_requests:,} with {what}, not {self.num_requests:,}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -190,7 +190,7 @@ class KernelRates:
         """
         if flop and self._peak is None:
             has = ", ".join(self._spec.peak_flop_per_s)
-            raise InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}")
+            raise InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}", "hardware")
         floor_s, byte_s, flop_s = self.reach(rows)
         floor_s *= launches
         return floor_s + nbytes * byte_s, floor_s + flop * flop_s

@@ -34,7 +34,8 @@ class HostLane(CalendarServer):
             InfeasibleError: If the bandwidth is not known.
         """
         if not self.bytes_per_s:
-            raise InfeasibleError(f"{self.name}: its bandwidth is not known; write it into the hardware profile")
+            message = f"{self.name}: its bandwidth is not known; write it into the hardware profile"
+            raise InfeasibleError(message, "hardware")
         return self.latency_s + nbytes / self.bytes_per_s
 
     def carry(self, ready_s: float, nbytes: float) -> tuple[float, float]:

@@ -147,7 +147,7 @@ class Topology:
         between_gpus = max(src, dst) < self.num_gpus
         way = (self._finder if between_gpus else self._graph).find(src, dst, self.routing)
         if way is None:
-            raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}")
+            raise InfeasibleError(f"no path leads from vertex {src} to vertex {dst} of {self.name}", "network")
         return way
 
     def _check_vertex(self, vertex: int) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from simsys.build.job import Built
 from simsys.build.rules.findings import Findings, with_aliases
-from simsys.check import check_file, sound
+from simsys.build.rules.model import source_path
+from simsys.check import check_file
 from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import read_sources
 from simsys.config.places import key_path
@@ -26,6 +27,7 @@ from simsys.errors import (
     SettingError,
     SimsysError,
     UsageError,
+    causes,
 )
 from simsys.metrics.result import RunResult
 from simsys.report.export import earlier_results, write_results
@@ -58,11 +60,16 @@ class ScenarioOutcome:
         """Exit code of the command line."""
         return self.error.exit_code if self.error is not None else 0
 
+    @property
+    def reason(self) -> str:
+        """Why there is no result, with the place of the setting that decides."""
+        reason = self.error.in_one_line if isinstance(self.error, InfeasibleConfigError) else str(self.error)
+        return reason if "does not fit" in reason else f"does not fit: {reason}"
+
     def text(self, *, brief: bool = False) -> str:
         """The answer for people; if `brief`, its headline and warnings alone."""
         if self.result is None:
-            reason = str(self.error)
-            return f"{self.name}: {reason}" if "does not fit" in reason else f"{self.name}: does not fit: {reason}"
+            return f"{self.name}: {self.reason}"
         if brief:
             return "\n".join([headline(self.result), *warning_lines(self.result)])
         files = ["", "files", *(f"  {file}" for file in self.files)] if self.files else []
@@ -71,7 +78,7 @@ class ScenarioOutcome:
     def as_dict(self) -> dict[str, Any]:
         """The answer for programs: the result with the cost of computing it, or the reason why there is none."""
         if self.result is None:
-            return {"name": self.name, "error": str(self.error), "exit_code": self.exit_code}
+            return {"name": self.name, "error": self.reason, "exit_code": self.exit_code}
         result = self.result
         performance = {
             "wall_s": result.wall_s,
@@ -96,7 +103,7 @@ class ScenarioPlan:
 
     config: SimulationConfig
     built: Built | None = None
-    shortage: InfeasibleError | None = None
+    shortage: InfeasibleConfigError | None = None
     file: Path | None = None
     assignments: Sequence[str] = ()
 
@@ -130,7 +137,8 @@ def plan_scenarios(
     try:
         plans = [ScenarioPlan(built.config, built) for built in check_file(path, assignments, names, limit_s=limit_s)]
     except InfeasibleConfigError:
-        plans = [_plan(config) for config in read_scenarios(path, assignments, names)]
+        found = read_scenarios(path, assignments, names)
+        plans = [_plan(config, path, assignments, limit_s) for config in found]
     plans = [replace(plan, file=path, assignments=assignments) for plan in plans]
     twice = [name for name, count in Counter(plan.name for plan in plans).items() if count > 1]
     if twice:
@@ -138,12 +146,13 @@ def plan_scenarios(
     return plans
 
 
-def _plan(config: SimulationConfig) -> ScenarioPlan:
+def _plan(config: SimulationConfig, path: Path, assignments: Sequence[str], limit_s: float) -> ScenarioPlan:
     """What is to be done with a scenario of a file in which some do not fit."""
     try:
-        return ScenarioPlan(config, sound(config))
+        built = check_file(path, assignments, [config.name], limit_s=limit_s)
     except InfeasibleConfigError as error:
-        return ScenarioPlan(config, shortage=InfeasibleError("; ".join(problem.message for problem in error.problems)))
+        return ScenarioPlan(config, shortage=error)
+    return ScenarioPlan(config, built[0])
 
 
 def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
@@ -161,8 +170,10 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
     """
     try:
         result = _simulate(plan)
-    except InfeasibleError as error:
+    except InfeasibleConfigError as error:
         return ScenarioOutcome(plan.name, error=error)
+    except InfeasibleError as error:
+        return ScenarioOutcome(plan.name, error=_with_place(error, plan))
     except ConfigError:
         raise
     except UsageError as error:
@@ -176,7 +187,7 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
         return ScenarioOutcome(plan.name, result, error)
 
 
-def _with_place(error: UsageError, plan: ScenarioPlan) -> UsageError:
+def _with_place(error: SimsysError, plan: ScenarioPlan) -> SimsysError:
     """An error of a simulation with the place of the setting in the file, or the place of the scenario."""
     if plan.file is None:
         return error
@@ -185,6 +196,10 @@ def _with_place(error: UsageError, plan: ScenarioPlan) -> UsageError:
     except SimsysError:  # the file has changed since
         return error
     found = Findings(with_aliases(source))
+    if isinstance(error, InfeasibleError):
+        place = next((cause.path for cause in causes(error) if isinstance(cause, InfeasibleError) and cause.path), "")
+        found.does_not_fit(key_path(place) if place else source_path(plan.config.model), str(error))
+        return InfeasibleConfigError(found.infeasible)
     found.error(key_path(error.path) if isinstance(error, SettingError) else (), str(error))
     return ConfigError(found.errors)
 

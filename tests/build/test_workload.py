@@ -259,7 +259,8 @@ def test_far_too_many_requests_are_not_drawn_before_they_are_refused(monkeypatch
 
 
 def test_a_time_with_too_many_requests_is_refused(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(simsys.build.workload, "MOST_REQUESTS", 1000)
+    monkeypatch.setattr(simsys.config.workload, "MOST_REQUESTS", 1000)
+    monkeypatch.setattr(simsys.config.workload, "MOST_RELATED_REQUESTS", 1000)
     timed = {key: value for key, value in DRAWN.items() if key != "num_requests"} | {"duration": "1 h"}
     with pytest.raises(
         UsageError,

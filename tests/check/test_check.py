@@ -1068,3 +1068,32 @@ def test_a_think_time_that_exceeds_the_clock_is_reported_at_its_line(file: Path)
     (problem,) = problems(file, chat)
     assert problem.startswith("5:36: workload.sessions.think_time: ")
     assert "conversations last for 2e+15 s, at most 1e+10 s" in problem
+
+
+MANY_REQUESTS = {
+    "num_requests: 9000000": "ok",
+    "duration: 2 d": "ok",
+    "num_requests: 9000000, sessions: {turns: 3}": "workload: num_requests must be at most 2,000,000 with",
+    "num_requests: 9000000, prefixes: {tokens: 100}": "workload: num_requests must be at most 2,000,000 with",
+    "duration: 2 d, prefixes: {tokens: 100}": "workload.duration: 2000000 requests or more arrive within 2 d",
+    "duration: 10 s, sessions: {turns: 1000000000}": "workload.sessions.turns: conversations have",
+    "duration: 400 d": "workload.duration: 10000000 requests or more arrive within 400 d",
+}
+
+
+@pytest.mark.parametrize("settings", MANY_REQUESTS)
+def test_a_check_draws_no_more_requests_than_it_needs(
+    file: Path, monkeypatch: pytest.MonkeyPatch, settings: str
+) -> None:
+    """Millions of requests of any kind are accepted without drawing them, or are refused at their line."""
+    made: list[int] = []
+    monkeypatch.setattr("simsys.build.workload.RequestTable", lambda starts, *_, **__: made.append(len(starts)))
+    head = "hardware: {gpu: H100-SXM}\nmodel: {name: GPT2-Medium}\nserving: {}\n"
+    workload = f"{{arrivals: {{kind: poisson, rate: 20 req/s}}, prompt_tokens: 9, output_tokens: 9, {settings}}}"
+    found = problems(file, f"{head}workload: {workload}\n")
+    if MANY_REQUESTS[settings] == "ok":
+        assert found == []
+    else:
+        assert found[0].startswith("4:")
+        assert MANY_REQUESTS[settings] in found[0]
+    assert not made

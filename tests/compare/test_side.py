@@ -37,5 +37,5 @@ def test_what_does_not_fit_in_the_simulation_is_an_error(tmp_path: Path, monkeyp
         raise InfeasibleError("no room")
 
     monkeypatch.setattr("simsys.report.outcome.simulate", fails)
-    with pytest.raises(InfeasibleError, match="chat does not fit: no room"):
+    with pytest.raises(InfeasibleError, match=r"chat: does not fit: .*a\.yaml:5:9: model.name: no room"):
         simulated(side, 1, 0)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simsys.cli import cli
-from simsys.errors import UsageError
+from simsys.errors import InfeasibleError, OutOfMemoryError, UsageError
 from simsys.report.outcome import plan_scenarios, run_scenario
 
 LATE = """\
@@ -68,3 +68,45 @@ def test_a_comparison_names_the_file_and_the_scenario_that_it_refuses(tmp_path: 
     result = simsys("lod", SLOW, tmp_path, "--scenario", "slow")
     assert result.exit_code == 2
     assert f"{tmp_path / 'e.yaml'}: slow: requests are under way for 9e+09 s" in result.stderr
+
+
+TIGHT = """\
+defaults:
+  hardware: {gpu: H100-SXM}
+scenarios:
+  - name: fine
+    model: {name: GPT2-Small}
+    training: {batch_size_per_gpu: 8, num_iterations: 2}
+  - name: large
+    model: {name: Llama2-70B}
+    training: {batch_size_per_gpu: 8, num_iterations: 2}
+"""
+
+
+def test_what_does_not_fit_is_reported_at_its_line(tmp_path: Path) -> None:
+    result = simsys("run", TIGHT, tmp_path, "--quiet")
+    assert result.exit_code == 3
+    fine, large = result.stdout.splitlines()
+    assert fine.startswith("fine: ")
+    assert large.startswith(f"large: {tmp_path / 'e.yaml'}:8:19: model.name: Llama-2-70B does not fit into H100-SXM")
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (OutOfMemoryError("GPU 0 is out of memory"), "5:19: model.name: GPU 0 is out of memory"),
+        (InfeasibleError("no path leads there", "network"), "4:5: network: no path leads there"),
+        (InfeasibleError("no fp8 arithmetic", "hardware"), "2:13: hardware: no fp8 arithmetic"),
+    ],
+    ids=["memory", "network", "hardware"],
+)
+def test_a_run_that_turns_out_not_to_fit_is_reported_at_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: InfeasibleError, place: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise type(error)(str(error)) from error  # as a process of a simulation does
+
+    monkeypatch.setattr("simsys.report.outcome.simulate", fail)
+    result = simsys("run", TIGHT, tmp_path, "--scenario", "fine")
+    assert result.exit_code == 3
+    assert f"{tmp_path / 'e.yaml'}:{place}" in result.stdout

@@ -6,6 +6,7 @@ from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.parallelism import replicas_of
 from simsys.build.rules.registry import Parts
+from simsys.build.rules.sizes import MAX_COUNTS
 from simsys.config.training import TrainingConfig
 
 PLACE = ("training", "global_batch_size")
@@ -34,6 +35,11 @@ def settle_global_batch(parts: Parts, found: Findings) -> None:
     if STEPS in training.model_fields_set and training.gradient_accumulation_steps != steps:
         message = f"global_batch_size {training.global_batch_size} needs {STEPS} {steps} ({samples} x {replicas} x"
         found.error(("training", STEPS), f"{message} {steps}); remove {STEPS}")
+        return
+    if steps > MAX_COUNTS[STEPS]:
+        most = MAX_COUNTS[STEPS] * samples * replicas
+        message = f"must be at most {most} with batch_size_per_gpu {samples} on {replicas} data-parallel ranks"
+        found.error(PLACE, f"{message}, as {STEPS} is at most {MAX_COUNTS[STEPS]}, not {steps}")
         return
     settled = training.model_copy(update={"global_batch_size": None, STEPS: steps})
     folder = parts.config.folder

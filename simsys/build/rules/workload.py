@@ -18,6 +18,10 @@ from simsys.model.model import Model
 from simsys.serving.requests import RequestTable
 from simsys.units import LONGEST_S
 
+MOST_DRAWN = 1_000_000
+"""The most independent requests that the check draws. Of more, some arrive in any time that is long enough for them,
+and the mean of their rate says how long they arrive."""
+
 
 @rule("workload")
 def requests_can_be_served(parts: Parts, found: Findings) -> None:
@@ -29,14 +33,25 @@ def requests_can_be_served(parts: Parts, found: Findings) -> None:
         return
     if _takes_ages(workload, found):
         return
-    shared = workload.sessions is not None or workload.prefixes is not None  # they may have too many blocks
-    uncertain = workload.trace is not None or workload.duration is not None or shared or _lasts_long(workload)
-    parts.requests = _build(config, workload, found) if uncertain or _files(workload) else None
+    parts.requests = _drawn_if_needed(config, workload, found)
     parts.shortest_request_tokens = _shortest_request(workload, parts.requests)
     if parts.serving is not None:
         _check_step(parts.serving, _shortest_prompt(workload, parts.requests), found)
     if parts.model is not None:
         _check_context(config, parts.model, parts.shortest_request_tokens, found)
+
+
+def _drawn_if_needed(config: SimulationConfig, workload: WorkloadConfig, found: Findings) -> RequestTable | None:
+    """The requests if only they show whether they can be made; of very many independent ones, only files are read."""
+    shared = workload.sessions is not None or workload.prefixes is not None  # they may have too many blocks
+    if workload.trace is None and not shared and workload.expected_requests > MOST_DRAWN:
+        if workload.num_requests is None and workload.expected_requests > workload.most_requests:
+            return _build(config, workload, found)  # an error before anything is drawn
+        if _files(workload):
+            _build(config, workload.model_copy(update={"num_requests": 1, "duration": None}), found)
+        return None
+    uncertain = workload.trace is not None or workload.duration is not None or shared or _lasts_long(workload)
+    return _build(config, workload, found) if uncertain or _files(workload) else None
 
 
 def _lasts_long(workload: WorkloadConfig) -> bool:
@@ -72,6 +87,8 @@ def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError
     message = str(error)
     if "think times" in message:
         return ("workload", "trace" if workload.sessions is None else "sessions", "think_time")
+    if "turns in all" in message:
+        return ("workload", "sessions", "turns")
     if "that may be shared" in message:
         return ("workload", "prefixes" if workload.prefixes is not None else "sessions")
     if not isinstance(error, TraceError):

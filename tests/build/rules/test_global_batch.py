@@ -67,3 +67,10 @@ def test_no_batch_at_all_is_a_missing_key():
 def test_batch_schedule_is_refused():
     with pytest.raises(ValueError, match="batches of one size"):
         scenario(global_batch_size=64, batch_schedule=[{"from_iteration": 1, "batch_size_per_gpu": 2}])
+
+
+def test_batch_of_more_steps_than_may_be_written_is_refused():
+    assert check_config(scenario(global_batch_size=400_000)) == []
+    (problem,) = check_config(scenario(global_batch_size=400_004))
+    assert problem.path == "training.global_batch_size"
+    assert problem.message.startswith("must be at most 400000 with batch_size_per_gpu 1 on 4 data-parallel ranks")
