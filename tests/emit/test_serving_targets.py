@@ -21,7 +21,8 @@ from tests.helpers.random_deployments import serving_deployment
 from tests.helpers.thorough import cases
 
 DEFAULTS = ("serving.router", "serving.disaggregated.decode_router", "parallelism.tp_degree")
-ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "dynamo": "vllm"}
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "dynamo": "vllm", "llm-d": "vllm"}
+WITH_POOLS = ("dynamo", "llm-d")
 
 
 def scenario(engine: str, parallelism: dict[str, Any] | None = None, **serving: Any) -> SimulationConfig:
@@ -49,8 +50,8 @@ def text_of(files: list[EmittedFile], name: str) -> str:
 @pytest.mark.parametrize("target", ENGINES)
 def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_named(target: str) -> None:
     refused, equal = 0, 0
-    for seed in range(cases(300 if target == "dynamo" else 150, part=2)):
-        data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target == "dynamo")
+    for seed in range(cases(300 if target in WITH_POOLS else 150, part=2)):
+        data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target in WITH_POOLS)
         try:
             config = SimulationConfig.model_validate(data)
         except ValidationError:
@@ -77,7 +78,7 @@ def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_nam
 @pytest.mark.parametrize("target", ENGINES)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_refused_scenario_is_written_without_the_named_settings(target: str, seed: int) -> None:
-    data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target == "dynamo")
+    data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target in WITH_POOLS)
     try:
         config = SimulationConfig.model_validate(data)
         emit(config, target)
@@ -95,6 +96,8 @@ def test_a_refused_scenario_is_written_without_the_named_settings(target: str, s
             data["parallelism"].pop("expert_skew", None)
         if path == "parallelism.dp_degree" or path == "serving.router":
             data["parallelism"]["dp_degree"] = 1
+    if "disaggregated" not in data["serving"]:  # as many replicas as fit would need a router
+        data["parallelism"].setdefault("dp_degree", 1)
     config = SimulationConfig.model_validate(data)
     again = read_back(target, emit(config, target), config)
     assert canonical(again, target) == canonical(config, target)
@@ -216,6 +219,35 @@ def test_pools_of_dynamo() -> None:
         emit(mixed, "dynamo")
     with pytest.raises(ConfigError, match=r"parallelism\.tp_degree: .* a worker of 16 GPUs"):
         emit(scenario("vllm", {"tp_degree": 8, "pp_stages": 2}), "dynamo")
+
+
+def test_pools_of_llm_d() -> None:
+    pools = {"prefill_replicas": 1, "decode_replicas": 2, "prefill_tp_degree": 4}
+    (file,) = emit(scenario("vllm", {"tp_degree": 2}, disaggregated=pools, max_num_seqs=64), "llm-d")
+    values = yaml.safe_load(file.text)
+    decode, prefill = values["decode"], values["prefill"]
+    assert [decode["replicas"], prefill["replicas"]] == [2, 1]
+    assert [decode["parallelism"]["tensor"], prefill["parallelism"]["tensor"]] == [2, 4]
+    assert decode["containers"][0]["args"][:2] == ["--max-num-seqs", "64"]
+    assert "--kv-transfer-config" in prefill["containers"][0]["args"]
+    assert "--tensor-parallel-size" not in decode["containers"][0]["args"]  # the chart adds it
+    assert values["modelArtifacts"]["uri"] == "hf://meta-llama/Meta-Llama-3-8B"
+    assert values["modelArtifacts"]["size"] == "18Gi"  # 8.03 G parameters of 2 bytes, and a fifth more
+    (single,) = emit(scenario("vllm"), "llm-d")
+    values = yaml.safe_load(single.text)
+    assert values["routing"]["proxy"] == {"enabled": False}
+    assert values["prefill"] == {"create": False}
+
+
+def test_what_llm_d_cannot_express() -> None:
+    with pytest.raises(ConfigError, match=r"pp_stages: llm-d-modelservice 0\.4: .* tensor-parallel ranks only"):
+        emit(scenario("vllm", {"tp_degree": 2, "pp_stages": 2}), "llm-d")
+    with pytest.raises(ConfigError, match="round_robin cannot be expressed; possible: prefix_affinity"):
+        emit(scenario("vllm", {"dp_degree": 2}), "llm-d")
+    with pytest.raises(ConfigError, match=r"the folder /weights cannot be expressed; give --checkpoint"):
+        emit(scenario("vllm"), "llm-d", checkpoint="/weights")
+    with pytest.raises(UsageError, match=r"was written for llm-d-modelservice 0\.4, not for 0\.3"):
+        emit(scenario("vllm"), "llm-d", release="0.3")
 
 
 def test_a_model_without_known_weights_needs_a_checkpoint() -> None:

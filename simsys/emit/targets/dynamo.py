@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
-from simsys.config.experiment import SimulationConfig
-from simsys.emit.correspondence import Correspondence, InexpressibleError, Options, Settings
+from simsys.emit.correspondence import Correspondence, Options
 from simsys.emit.deployment import Deployment
-from simsys.emit.serving_parts import OUTSIDE, SECTIONS, OneNode, Replicas
+from simsys.emit.pools import (
+    DECODE,
+    PREFILL,
+    PREFILL_TENSOR,
+    ROUTER,
+    TENSOR,
+    TRANSFER,
+    WORKERS,
+    Pools,
+    argument_words,
+    kubernetes_name,
+    prefill_engine,
+    replica_options,
+)
+from simsys.emit.serving_parts import OUTSIDE, SECTIONS
 from simsys.emit.shell import options_of, yaml_file
 from simsys.emit.target import EmittedFile, Target
 from simsys.emit.targets import vllm
 
 FILE = "dynamo.yaml"
-ROUTER, WORKERS, PREFILL, DECODE, PREFILL_TENSOR = (
-    "router_mode",
-    "workers",
-    "prefill_workers",
-    "decode_workers",
-    "prefill_tensor_parallel_size",
-)
-TENSOR, STAGES = "tensor-parallel-size", "pipeline-parallel-size"
+STAGES = "pipeline-parallel-size"
 MODES = {
     "round-robin": ("round_robin", "round_robin"),
     "random": ("random", "random"),
@@ -36,77 +40,11 @@ EVENTS = {
     "kv-events-config": '{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:20080","enable_kv_cache_events":true}'
 }
 """Cache events that workers publish for the mode kv of the router."""
-TRANSFER = {"kv-transfer-config": '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'}
-
-
-@dataclass(frozen=True)
-class Pools(Correspondence):
-    """Replicas in one pool or in two, and the router before them."""
-
-    paths: ClassVar[tuple[str, ...]] = (
-        *("parallelism.dp_degree", "serving.router"),
-        *("serving.disaggregated.prefill_replicas", "serving.disaggregated.decode_replicas"),
-        *("serving.disaggregated.prefill_tp_degree", "serving.disaggregated.decode_router"),
-    )
-    options: ClassVar[tuple[str, ...]] = (ROUTER, WORKERS, PREFILL, DECODE, PREFILL_TENSOR)
-
-    def write(self, settings: Settings, deployment: Deployment) -> Options:
-        """The numbers of workers, and the router's mode where it chooses among several."""
-        _check_workers_fit(settings, deployment)
-        router = settings.get("serving.router", "round_robin")
-        if "serving.disaggregated.prefill_replicas" not in settings:
-            workers = settings.get("parallelism.dp_degree", 1)
-            return {WORKERS: workers, **_mode([router, None] if workers > 1 else [None, None], settings)}
-        prefill, decode = (settings[f"serving.disaggregated.{name}_replicas"] for name in ("prefill", "decode"))
-        decode_router = settings.get("serving.disaggregated.decode_router", "least_kv")
-        chosen = [router if prefill > 1 else None, decode_router if decode > 1 else None]
-        tensor = settings.get("serving.disaggregated.prefill_tp_degree")
-        more = {} if tensor is None else {PREFILL_TENSOR: tensor}
-        return {PREFILL: prefill, DECODE: decode, **more, **_mode(chosen, settings)}
-
-    def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
-        """The numbers of replicas and their routers."""
-        router, decode_router = MODES.get(options.get(ROUTER, ""), (None, None))
-        if WORKERS in options:
-            chosen = {} if router is None else {"serving.router": router}
-            return {"parallelism.dp_degree": options[WORKERS], **chosen}
-        found: dict[str, Any] = {
-            "serving.disaggregated.prefill_replicas": options[PREFILL],
-            "serving.disaggregated.decode_replicas": options[DECODE],
-        }
-        if router is not None and options[PREFILL] > 1:
-            found["serving.router"] = router
-        if decode_router is not None and options[DECODE] > 1:
-            found["serving.disaggregated.decode_router"] = decode_router
-        if PREFILL_TENSOR in options:
-            found["serving.disaggregated.prefill_tp_degree"] = options[PREFILL_TENSOR]
-        return found
-
-
-def _mode(chosen: list[str | None], settings: Settings) -> Options:
-    """The mode of the router that makes these choices; no option if nothing is chosen."""
-    if chosen == [None, None]:
-        return {}
-    for mode, routers in MODES.items():
-        if all(wanted in (None, known) for wanted, known in zip(chosen, routers, strict=True)):
-            return {ROUTER: mode}
-    path = "serving.router" if chosen[1] is None else "serving.disaggregated.decode_router"
-    pairs = "round_robin (both), random (both), or prefix_affinity with decode_router least_kv"
-    given = " and ".join(name for name in chosen if name is not None)
-    raise InexpressibleError(path, f"{given} cannot be expressed; possible: {pairs}")
-
-
-def _check_workers_fit(settings: Settings, deployment: Deployment) -> None:
-    degrees = [settings.get("parallelism.tp_degree", 1), settings.get("serving.disaggregated.prefill_tp_degree", 1)]
-    gpus = max(degrees) * settings.get("parallelism.pp_stages", 1)
-    if gpus > deployment.gpus_per_node:
-        message = f"a worker of {gpus} GPUs cannot be expressed, as nodes have {deployment.gpus_per_node}"
-        raise InexpressibleError("parallelism.tp_degree", message)
 
 
 TABLE: tuple[Correspondence, ...] = (
-    Pools(),
-    *(each for each in vllm.TABLE if not isinstance(each, OneNode | Replicas)),
+    Pools(MODES),
+    *vllm.WORKER,
 )
 
 
@@ -122,14 +60,14 @@ def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
     if WORKERS in options:
         components.append(_worker("VllmWorker", "worker", options[WORKERS], image, engine))
     else:
-        prefill = {**engine, **({TENSOR: options[PREFILL_TENSOR]} if PREFILL_TENSOR in options else {})}
+        prefill = prefill_engine(options, engine)
         decoding, prefilling = ({"disaggregation-mode": mode, **TRANSFER} for mode in ("decode", "prefill"))
         components.append(_worker("VllmDecodeWorker", "decode", options[DECODE], image, {**engine, **decoding}))
         components.append(_worker("VllmPrefillWorker", "prefill", options[PREFILL], image, {**prefill, **prefilling}))
     graph = {
         "apiVersion": "nvidia.com/v1beta1",
         "kind": "DynamoGraphDeployment",
-        "metadata": {"name": re.sub(r"[^a-z0-9-]+", "-", deployment.config.name.lower()).strip("-")[:40]},
+        "metadata": {"name": kubernetes_name(deployment.config.name)},
         "spec": {"components": components},
     }
     about = [
@@ -145,20 +83,15 @@ def _component(name: str, kind: str, replicas: int, container: dict[str, Any]) -
 
 
 def _worker(name: str, kind: str, replicas: int, image: str, options: Options) -> dict[str, Any]:
-    args = [word for key, value in options.items() for word in _words(key, value)]
     container = {
         "name": "main",
         "image": image,
         "command": ["python3", "-m", "dynamo.vllm"],
-        "args": args,
+        "args": argument_words(options),
         "envFrom": [{"secretRef": {"name": "hf-token-secret"}}],
         "resources": {"limits": {"nvidia.com/gpu": str(options.get(TENSOR, 1) * options.get(STAGES, 1))}},
     }
     return _component(name, kind, replicas, container)
-
-
-def _words(name: str, value: Any) -> list[str]:
-    return [f"--{name}"] if value is True else [f"--{name}", str(value)]
 
 
 def _parse(files: Mapping[str, str]) -> dict[str, Any]:
@@ -168,10 +101,8 @@ def _parse(files: Mapping[str, str]) -> dict[str, Any]:
     if "worker" in components:
         return {**mode, WORKERS: components["worker"]["replicas"], **_arguments(components["worker"])}
     decode, prefill = _arguments(components["decode"]), _arguments(components["prefill"])
-    own = prefill.get(TENSOR, 1)
-    different = {PREFILL_TENSOR: own} if own != decode.get(TENSOR, 1) else {}
-    replicas = {PREFILL: components["prefill"]["replicas"], DECODE: components["decode"]["replicas"]}
-    return {**mode, **replicas, **different, **decode}
+    replicas = replica_options(components["prefill"]["replicas"], components["decode"]["replicas"], prefill, decode)
+    return {**mode, **replicas, **decode}
 
 
 def _arguments(component: dict[str, Any]) -> dict[str, Any]:

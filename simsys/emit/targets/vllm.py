@@ -106,13 +106,11 @@ def _graph_mode(mode: str) -> dict[str, str]:
     return {COMPILATION: json.dumps({"cudagraph_mode": mode})}
 
 
-TABLE: tuple[Correspondence, ...] = (
+WORKER: tuple[Correspondence, ...] = (
     Fixed("serving.engine", "vllm"),
-    OneNode(),
     Checkpoint("model"),
     Option("parallelism.tp_degree", "tensor-parallel-size"),
     Option("parallelism.pp_stages", "pipeline-parallel-size"),
-    Replicas("data-parallel-size", "least_outstanding", dense_only=True),
     WholeExperts("enable-expert-parallel", "tensor-parallel-size", is_flag=True),
     WEIGHTS,
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8"}}),
@@ -142,6 +140,12 @@ TABLE: tuple[Correspondence, ...] = (
     Option("serving.max_cudagraph_capture_size", "max-cudagraph-capture-size"),
     Speculative(),
     Adapters(),
+)
+"""Correspondences of one replica."""
+TABLE: tuple[Correspondence, ...] = (
+    OneNode(),
+    Replicas("data-parallel-size", "least_outstanding", dense_only=True),
+    *WORKER,
 )
 
 
