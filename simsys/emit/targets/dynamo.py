@@ -12,7 +12,6 @@ from simsys.emit.deployment import Deployment
 from simsys.emit.pools import (
     DECODE,
     PREFILL,
-    PREFILL_TENSOR,
     ROUTER,
     TENSOR,
     TRANSFER,

@@ -144,6 +144,6 @@ TARGET = Target(
     reasons={
         **vllm.TARGET.reasons,
         "serving.autoscaling": "cannot be expressed, as llm-d scales by other rules",
-        "parallelism.pp_stages": "cannot be expressed, as the chart counts GPUs of tensor-parallel ranks only; write 1",
+        "parallelism.pp_stages": "cannot be expressed, as the chart counts GPUs of tensor-parallel ranks only",
     },
 )
