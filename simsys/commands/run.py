@@ -16,7 +16,7 @@ from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
-    from simsys.report.outcome import ScenarioOutcome
+    from simsys.report.outcome import ScenarioOutcome, ScenarioPlan
     from simsys.report.threshold import Threshold
 
 THRESHOLD_FAILED = 1
@@ -79,8 +79,9 @@ def run(
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
-    if swept := [plan.name for plan in plans if plan.config.sweep is not None]:
-        say(f"note: the section 'sweep' of {', '.join(swept)} is not used here; 'simsys sweep {file}' runs it")
+    notes = _unused_sections(file, plans)
+    for note in notes:
+        say(f"note: {note}")
     outcomes: list[ScenarioOutcome] = []
     interrupted = False
     try:
@@ -96,13 +97,24 @@ def run(
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     if as_json:
         paths = [str(path) for outcome in outcomes for path in outcome.files]
-        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": paths})
+        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": paths, "notes": notes})
     if interrupted:
         return INTERRUPTED
     failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result is not None])
     for text in failed:
         say(f"failed: {text}")
     return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
+
+
+def _unused_sections(file: Path, plans: Sequence[ScenarioPlan]) -> list[str]:
+    """Which sections are for another command, with this command."""
+    notes = []
+    for section in ("sweep", "search"):
+        names = [plan.name for plan in plans if getattr(plan.config, section) is not None]
+        if names:
+            whole = "" if len(names) == len(plans) else f"; of {', '.join(names)}"
+            notes.append(f"the section '{section}' is not run here, but by 'simsys {section} {file}'{whole}")
+    return notes
 
 
 def _print(outcome: ScenarioOutcome, *, as_json: bool, quiet: bool, last: bool) -> None:

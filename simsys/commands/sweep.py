@@ -18,8 +18,11 @@ from simsys.report.console import answer, say
 if TYPE_CHECKING:
     from simsys.sweep.plan import SweepPlan
     from simsys.sweep.run import Summary
+    from simsys.sweep.table import Columns
 
 POINT_TIMEOUT_S = 600.0
+ROWS = 40
+"""Default number of printed rows."""
 DIR = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 
 
@@ -76,6 +79,10 @@ def sweep() -> None:
     "--part", metavar="K/N", callback=_part, help="Run only the K-th of N parts; 'merge' joins their stores."
 )
 @click.option("--retry", is_flag=True, help="Run points again that crashed or timed out.")
+@click.option("--sort", metavar="COLUMN", default="", help="Sort printed rows by a column; -COLUMN: largest first.")
+@click.option(
+    "--rows", type=click.IntRange(0), default=ROWS, show_default=True, help="Most printed rows; files have all rows."
+)
 @JSON
 @common
 def run(
@@ -88,26 +95,32 @@ def run(
     timeout_s: float,
     part: tuple[int, int],
     retry: bool,
+    sort: str,
+    rows: int,
     as_json: bool,
 ) -> int:
     """Simulate the points of the section 'sweep' of FILE that are not in the store yet."""
+    from simsys.report.sweep import check_order, sweep_text
     from simsys.sweep.plan import read_plans
     from simsys.sweep.run import local, on_cluster
 
     if cluster is not None and jobs is not None:
         raise click.UsageError("give either --jobs or --cluster; local:N has N workers")
     plans = read_plans(file, assignments, names)
+    for plan in plans:
+        check_order(sort, plan.paths)
     start = local(jobs, timeout_s) if cluster is None else on_cluster(cluster, timeout_s)
     found: list[dict[str, Any]] = []
     codes: list[int] = []
     try:
         with interrupts.raised():
             for plan in plans:
-                summary, files = _run_one(plan, out / plan.name, start, part, retry=retry)
+                summary, files, table = _run_one(plan, out / plan.name, start, part, retry=retry, sort=sort)
                 codes.append(summary.exit_code)
                 found.append({"name": plan.name, **_as_dict(summary), "files": [str(path) for path in files]})
                 if not as_json:
                     _say_summary(plan.name, summary, files)
+                    answer(sweep_text(table, plan.paths, plan.config.metrics, sort=sort, rows=rows) + "\n")
     except KeyboardInterrupt:
         options = [text for value in assignments for text in ("--set", value)]
         options += [text for value in names for text in ("--scenario", value)]
@@ -120,18 +133,23 @@ def run(
 
 
 def _run_one(
-    plan: SweepPlan, folder: Path, start: Any, part: tuple[int, int], *, retry: bool
-) -> tuple[Summary, list[Path]]:
+    plan: SweepPlan, folder: Path, start: Any, part: tuple[int, int], *, retry: bool, sort: str
+) -> tuple[Summary, list[Path], Columns]:
     """Run one sweep and write its files."""
+    from simsys.report.sweep import sorted_by
     from simsys.sweep.export import write_all
     from simsys.sweep.progress import SweepProgress
     from simsys.sweep.run import run_sweep
     from simsys.sweep.store import Store
+    from simsys.sweep.table import table_of
 
     with SweepProgress(plan.name) as progress:
         summary = run_sweep(plan, folder, start, retry=retry, part=part, progress=progress)
     with Store(folder) as store:
-        return summary, write_all(store, plan.name)
+        table, column = table_of(store), sorted_by(sort)
+        if column and column not in table:
+            table[column] = table_of(store, [column])[column]
+        return summary, write_all(store, plan.name), table
 
 
 @sweep.command()

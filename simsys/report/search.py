@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simsys.report.text import number, percent, time, wrap
+from simsys.report.text import aligned, number, percent, time, wrap
 from simsys.search.goal import MEMORY_SHARE
 from simsys.search.result import Answer, SearchResult
 
@@ -74,8 +74,7 @@ def _table(result: SearchResult) -> list[str]:
     names = list(result.headline(result.best[0]))
     rows = [[*headings, *(METRICS.get(name, name) for name in names)]]
     rows += [_row(each, paths, names, result.headline(each)) for each in result.best]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)
 
 
 def _row(answer: Answer, paths: Sequence[str], names: Sequence[str], metrics: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from simsys.cli import cli
@@ -101,11 +102,36 @@ def test_another_sweep_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert "other settings; give another folder with --out" in said
 
 
-def test_run_says_that_it_does_not_sweep(tmp_path: Path) -> None:
-    code, text, said = call("run", experiment(tmp_path, GRID), "--no-files", "--quiet")
+@pytest.mark.parametrize(
+    ("section", "data"),
+    [("sweep", {"sweep": GRID}), ("search", {"search": {}, "training": {"global_batch_size": 8}})],
+)
+def test_run_says_which_command_runs_a_section(tmp_path: Path, section: str, data: dict[str, Any]) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(yaml.safe_dump({"name": "toy", **BASE, **data}), encoding="utf-8")
+    code, text, said = call("run", path, "--no-files", "--quiet")
     assert code == 0
     assert text.startswith("toy: ")
-    assert "the section 'sweep' of toy is not used here" in said
+    note = f"the section '{section}' is not run here, but by 'simsys {section} {path}'"
+    assert f"note: {note}" in said
+    assert json.loads(call("run", path, "--no-files", "--json")[1])["notes"] == [note]
+
+
+def test_a_sweep_prints_its_table_sorted_and_cut_if_asked(tmp_path: Path) -> None:
+    path, out = experiment(tmp_path, GRID), tmp_path / "out"
+    lines = call("sweep", path, "--out", out, "--jobs", 1)[1].splitlines()
+    table = lines[next(place for place, line in enumerate(lines) if line.startswith("tp_degree")) :]
+    assert table[0].split()[:4] == ["tp_degree", "batch_size_per_gpu", "iteration", "tokens/s/GPU"]
+    assert table[0].endswith("state")
+    assert len(table[:7]) == 7
+    assert table[6].endswith("refused")
+    assert any(line.startswith("not simulated (1 of 6 rows): ") for line in table)
+    cut = call("sweep", path, "--out", out, "--sort", "-samples_per_s", "--rows", 1)[1]
+    assert "… 5 more rows" in cut
+    assert "samples_per_s" in cut
+    code, _, said = call("sweep", path, "--out", out, "--sort", "samples_per_ss")
+    assert code == 2
+    assert "unknown column 'samples_per_ss', did you mean 'samples_per_s'?" in said
 
 
 def test_check_counts_the_points_of_a_sweep(tmp_path: Path) -> None:
