@@ -10,15 +10,18 @@ from simsys.version import __version__
 TYPE_CHECKING = False  # as `typing` has it, whose import would cost more than all of this file
 if TYPE_CHECKING:
     from simsys.analysis.scaling import ScalingStudyRunner
+    from simsys.comparisons import compare
     from simsys.config.experiment import SimulationConfig
     from simsys.config.presets import (
         create_large_scale_config,
         create_medium_scale_config,
         create_small_scale_config,
     )
+    from simsys.deployments import emit, read_back
     from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
     from simsys.hardware import VirtualHardwarePlatform
     from simsys.simulator import DistributedAISimulator, load_config
+    from simsys.sweeps import sweep
 
 _LAZY = {
     "ConfigError": "simsys.errors",
@@ -30,10 +33,14 @@ _LAZY = {
     "SimulationConfig": "simsys.config.experiment",
     "UsageError": "simsys.errors",
     "VirtualHardwarePlatform": "simsys.hardware",
+    "compare": "simsys.comparisons",
     "create_large_scale_config": "simsys.config.presets",
     "create_medium_scale_config": "simsys.config.presets",
     "create_small_scale_config": "simsys.config.presets",
+    "emit": "simsys.deployments",
     "load_config": "simsys.simulator",
+    "read_back": "simsys.deployments",
+    "sweep": "simsys.sweeps",
 }
 
 __all__ = [
@@ -47,10 +54,14 @@ __all__ = [
     "UsageError",
     "VirtualHardwarePlatform",
     "__version__",
+    "compare",
     "create_large_scale_config",
     "create_medium_scale_config",
     "create_small_scale_config",
+    "emit",
     "load_config",
+    "read_back",
+    "sweep",
 ]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def check(file: Path, assignments: Sequence[str], as_json: bool) -> int:
     """Check that the scenarios in FILE can be simulated, and list all problems."""
     from simsys.errors import ConfigError, InfeasibleConfigError
-    from simsys.sweep.check import check_with_sweeps
+    from simsys.sweeps.check import check_with_sweeps
 
     warnings: list[Problem] = []
     try:

@@ -75,8 +75,8 @@ def compare(
     has written, or a result of 'vllm bench serve'. For each metric, the ratio to the first is printed, and whether
     the difference exceeds the error of measured pairs of runs that differ in the same settings.
     """
-    from simsys.compare.comparison import compare as compared
-    from simsys.compare.text import comparison_text
+    from simsys.comparisons.comparison import compare as compared
+    from simsys.comparisons.text import comparison_text
 
     found = compared(*sources, seeds=seeds, limit_s=math.inf if yes else limit_s, thresholds=thresholds)
     failed = found.failures(thresholds)

@@ -14,7 +14,7 @@ from simsys.report.console import answer
 
 if TYPE_CHECKING:
     from simsys.config.experiment import SimulationConfig
-    from simsys.emit import EmittedFile
+    from simsys.deployments import EmittedFile
 
 
 @click.command()
@@ -49,8 +49,8 @@ def emit(
 
     A setting that a tool cannot express is an error that names it. With --out, each scenario has a folder of its own.
     """
-    from simsys.emit import target_of
-    from simsys.emit.sources import emitted_scenarios
+    from simsys.deployments import target_of
+    from simsys.deployments.sources import emitted_scenarios
 
     for target in targets:
         target_of(target)

@@ -14,7 +14,7 @@ from simsys.commands.emit import write_emitted
 
 if TYPE_CHECKING:
     from simsys.config.experiment import SimulationConfig
-    from simsys.emit.layouts import InexpressibleLayout
+    from simsys.deployments.layouts import InexpressibleLayout
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Emission:
         Raises:
             UsageError: With the engine that a target needs.
         """
-        from simsys.emit.layouts import targets_for
+        from simsys.deployments.layouts import targets_for
 
         if self.folder is None:
             if self.targets or self.number > 1 or self.checkpoint is not None:
@@ -111,7 +111,7 @@ class Emission:
         Raises:
             OutputError: A file cannot be written.
         """
-        from simsys.emit.layouts import emitted_layouts, targets_for
+        from simsys.deployments.layouts import emitted_layouts, targets_for
         from simsys.report.export import write_config
 
         if self.folder is None:

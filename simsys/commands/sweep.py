@@ -16,9 +16,9 @@ from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
-    from simsys.sweep.plan import SweepPlan
-    from simsys.sweep.run import Summary
-    from simsys.sweep.table import Columns
+    from simsys.sweeps.plan import SweepPlan
+    from simsys.sweeps.run import Summary
+    from simsys.sweeps.table import Columns
 
 POINT_TIMEOUT_S = 600.0
 ROWS = 40
@@ -101,8 +101,8 @@ def run(
 ) -> int:
     """Simulate the points of the section 'sweep' of FILE that are not in the store yet."""
     from simsys.report.sweep import check_order, sweep_text
-    from simsys.sweep.plan import read_plans
-    from simsys.sweep.run import local, on_cluster
+    from simsys.sweeps.plan import read_plans
+    from simsys.sweeps.run import local, on_cluster
 
     if cluster is not None and jobs is not None:
         raise click.UsageError("give either --jobs or --cluster; local:N has N workers")
@@ -137,11 +137,11 @@ def _run_one(
 ) -> tuple[Summary, list[Path], Columns]:
     """Run one sweep and write its files."""
     from simsys.report.sweep import sorted_by
-    from simsys.sweep.export import write_all
-    from simsys.sweep.progress import SweepProgress
-    from simsys.sweep.run import run_sweep
-    from simsys.sweep.store import Store
-    from simsys.sweep.table import table_of
+    from simsys.sweeps.export import write_all
+    from simsys.sweeps.progress import SweepProgress
+    from simsys.sweeps.run import run_sweep
+    from simsys.sweeps.store import Store
+    from simsys.sweeps.table import table_of
 
     with SweepProgress(plan.name) as progress:
         summary = run_sweep(plan, folder, start, retry=retry, part=part, progress=progress)
@@ -158,8 +158,8 @@ def _run_one(
 @common
 def status(folder: Path, as_json: bool) -> int:
     """Print the numbers of points of the sweep in DIR by state."""
-    from simsys.sweep.run import summary_of
-    from simsys.sweep.store import Store
+    from simsys.sweeps.run import summary_of
+    from simsys.sweeps.store import Store
 
     with Store(folder) as store:
         summary, name = summary_of(store), store.meta().get("name", "")
@@ -178,9 +178,9 @@ def status(folder: Path, as_json: bool) -> int:
 @common
 def export(folder: Path, path: Path | None, metrics: Sequence[str], each_seed: bool) -> int:
     """Write the table of the sweep in DIR."""
-    from simsys.sweep.export import write_table
-    from simsys.sweep.store import Store
-    from simsys.sweep.table import table_of
+    from simsys.sweeps.export import write_table
+    from simsys.sweeps.store import Store
+    from simsys.sweeps.table import table_of
 
     with Store(folder) as store:
         table = table_of(store, metrics, each_seed=each_seed)
@@ -196,9 +196,9 @@ def export(folder: Path, path: Path | None, metrics: Sequence[str], each_seed: b
 @common
 def merge(folder: Path, others: Sequence[Path], as_json: bool) -> int:
     """Add the rows of the sweeps in OTHER... to DIR, which may be new, and write the table."""
-    from simsys.sweep.export import write_all
-    from simsys.sweep.run import merge as merge_stores
-    from simsys.sweep.store import Store
+    from simsys.sweeps.export import write_all
+    from simsys.sweeps.run import merge as merge_stores
+    from simsys.sweeps.store import Store
 
     summary = merge_stores(folder, others)
     with Store(folder) as store:

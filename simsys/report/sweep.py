@@ -10,7 +10,7 @@ from typing import Any
 from simsys.errors import UnknownNameError
 from simsys.metrics.definitions import metrics_by_name
 from simsys.report.text import aligned, milliseconds, number, percent, time, wrap
-from simsys.sweep.table import COSTS
+from simsys.sweeps.table import COSTS
 from simsys.units import pretty_memory
 
 SHOWN: Mapping[str, Sequence[str]] = {
@@ -49,7 +49,7 @@ def sweep_text(
     """The table of a sweep for a terminal.
 
     Args:
-        columns: The table, as `simsys.sweep.table.table_of` returns it.
+        columns: The table, as `simsys.sweeps.table.table_of` returns it.
         settings: The settings that vary.
         metrics: The metrics that are shown; by default headline metrics.
         sort: A column by which rows are sorted, ``-`` before it for the largest first; by default as in `columns`.

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from simsys.cli import cli
-from simsys.sweep.store import FILENAME, Store
+from simsys.sweeps.store import FILENAME, Store
 from tests.helpers.sweeps import BASE, experiment
 
 GRID = {"over": {"parallelism.tp_degree": [1, 2, 7], "training.batch_size_per_gpu": [1, 10**6]}}

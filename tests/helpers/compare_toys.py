@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from simsys.compare.side import Side
+from simsys.comparisons.side import Side
 
 TRAINING: dict[str, Any] = {
     "defaults": {

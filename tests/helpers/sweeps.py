@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simsys.sweep.evaluate import Row, row_of
-from simsys.sweep.plan import SweepPlan, read_plans
-from simsys.sweep.worker import Setting, Task
+from simsys.sweeps.evaluate import Row, row_of
+from simsys.sweeps.plan import SweepPlan, read_plans
+from simsys.sweeps.worker import Setting, Task
 
 BASE: Mapping[str, Any] = {
     "hardware": {"gpu": "H100-SXM", "gpus_per_node": 4, "num_nodes": 2},

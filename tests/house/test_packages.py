@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 
 import grimp
 import pytest
 
+import simsys
 from tests.helpers.places import ROOT
 
 PACKAGES = sorted(file.parent.name for file in (ROOT / "simsys").glob("*/__init__.py"))
@@ -52,3 +55,19 @@ def test_a_package_says_where_to_start(package: str) -> None:
     files = named_modules(start.group())
     assert files
     assert [name for name in files if not (ROOT / "simsys" / package / name).is_file()] == []
+
+
+PUBLIC = [name for name in simsys.__all__ if not name.startswith("_")]
+
+
+def test_no_public_name_is_that_of_a_package_or_module() -> None:
+    submodules = {path.stem for path in (ROOT / "simsys").iterdir() if path.suffix == ".py" or path.name in PACKAGES}
+    assert submodules.isdisjoint(PUBLIC)
+
+
+def test_functions_are_the_public_names_whatever_was_imported_before() -> None:
+    code = (
+        "import simsys.sweeps, simsys.comparisons, simsys.deployments; from simsys import compare, emit, sweep; "
+        "assert all(map(callable, (compare, emit, sweep)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

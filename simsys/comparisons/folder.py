@@ -1,0 +1,75 @@
+"""A folder that `simsys run` has written, as a side of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from simsys.comparisons.side import Side
+from simsys.config.experiment import SimulationConfig
+from simsys.errors import UsageError
+from simsys.input_files import parse_json, read_text, unreadable
+from simsys.metrics.result import SCHEMA_VERSION
+from simsys.version import __version__
+
+RESULTS, CONFIG = "_results.json", "_config.yaml"
+KINDS = ("training", "serving", "jobs")
+
+
+def read_folder(folder: Path) -> Side:
+    """Read the results of a run.
+
+    Raises:
+        UsageError: The folder has no results of a run, those of several, damaged ones, or ones of another format.
+        ConfigError: Its settings cannot be read.
+    """
+    results = _results_file(folder)
+    found = _content(results)
+    config = folder / f"{results.name.removesuffix(RESULTS)}{CONFIG}"
+    if not config.is_file():
+        raise UsageError(f"{folder}: {config.name} is missing, which simsys run writes next to {results.name}")
+    warnings = [str(text) for text in found.get("warnings", [])]
+    version = found.get("simsys_version")
+    if version != __version__:
+        warnings.append(f"written by simsys {version}, this is {__version__}; to run it again: simsys run {config}")
+    return Side(
+        folder.name,
+        found["kind"],
+        "results",
+        str(folder),
+        SimulationConfig.from_yaml(config),
+        [found["metrics"]],
+        warnings=warnings,
+    )
+
+
+def _results_file(folder: Path) -> Path:
+    found = sorted(folder.glob(f"*{RESULTS}"))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(file.name for file in found)
+        raise UsageError(f"{folder}: results of several runs ({names}); each needs a folder of its own")
+    inside = sorted({file.parent for file in folder.glob(f"*/*{RESULTS}")})
+    hint = f"; give one of its folders: {', '.join(map(str, inside[:5]))}" if inside else ""
+    raise UsageError(f"{folder}: no results of simsys run, which are a file *{RESULTS}{hint}")
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    """Read a file of results and check its form."""
+    try:
+        found = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
+        raise UsageError(unreadable(path, error)) from None
+    if not isinstance(found, dict) or "schema_version" not in found:
+        raise UsageError(f"{path}: no result of simsys run: it has no schema_version")
+    if found["schema_version"] != SCHEMA_VERSION:
+        raise UsageError(
+            f"{path}: format {found['schema_version']!r} of results, written by simsys {found.get('simsys_version')}; "
+            f"this version reads format {SCHEMA_VERSION}: run the scenario again"
+        )
+    metrics = found.get("metrics")
+    if found.get("kind") not in KINDS or not isinstance(metrics, dict):
+        raise UsageError(f"{path}: no result of simsys run: it needs a kind ({', '.join(KINDS)}) and metrics")
+    return found

@@ -1,0 +1,124 @@
+"""The arguments of Megatron-LM that describe a decoder, and the models of the DB with these arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from simsys.config.architectures import listed_models
+from simsys.config.experiment import SimulationConfig
+from simsys.deployments.correspondence import Correspondence, InexpressibleError, Options, Settings
+from simsys.deployments.deployment import Deployment
+from simsys.errors import UsageError
+from simsys.model.transformer_architecture import TransformerArchitecture
+
+ROTARY = {
+    "position-embedding-type": "rope",
+    "normalization": "RMSNorm",
+    "swiglu": True,
+    "disable-bias-linear": True,
+    "attention-dropout": 0.0,
+    "hidden-dropout": 0.0,
+}
+"""What Llama and its relatives have instead of the parts of GPT-2."""
+
+
+def model_arguments(architecture: TransformerArchitecture) -> Options | None:
+    """The arguments of a decoder like GPT-2 or Llama; None for other architectures.
+
+    Args:
+        architecture: The numbers that define the model.
+    """
+    like_gpt = architecture.biases and architecture.learned_positions and not architecture.gated_mlp
+    like_llama = architecture.gated_mlp and not architecture.biases and not architecture.learned_positions
+    if not (like_gpt or like_llama) or _has_other_parts(architecture):
+        return None
+    found: Options = {
+        "num-layers": architecture.num_layers,
+        "hidden-size": architecture.hidden_size,
+        "ffn-hidden-size": architecture.intermediate_size,
+        "num-attention-heads": architecture.num_attention_heads,
+        "kv-channels": architecture.head_size,
+        "max-position-embeddings": architecture.max_context_tokens,
+        "vocab-size": architecture.vocab_size,
+    }
+    if architecture.num_key_value_heads != architecture.num_attention_heads:
+        found |= {"group-query-attention": True, "num-query-groups": architecture.num_key_value_heads}
+    found |= ROTARY if like_llama else {}
+    if like_gpt and not architecture.dropout:
+        found |= {"attention-dropout": 0.0, "hidden-dropout": 0.0}
+    flags = {
+        "untie-embeddings-and-output-weights": not architecture.tied_embeddings,
+        "add-qkv-bias": architecture.qkv_biases,
+        "qk-layernorm": architecture.qk_norms,
+    }
+    found |= {name: True for name, given in flags.items() if given}
+    if architecture.experts > 1:
+        found |= {
+            "num-experts": architecture.experts,
+            "moe-router-topk": architecture.experts_per_token,
+            "moe-ffn-hidden-size": architecture.expert_intermediate_size,
+            "moe-grouped-gemm": True,
+            "moe-token-dispatcher-type": "alltoall",
+        }
+    return found
+
+
+def _has_other_parts(architecture: TransformerArchitecture) -> bool:
+    """Whether a decoder has parts that these arguments do not describe."""
+    numbers = (
+        *(architecture.decoder_layers, architecture.token_types, architecture.shared_experts),
+        *(architecture.dense_layers_first, architecture.dense_layers_between, architecture.kv_lora_rank),
+        *(architecture.window_layers, architecture.linear_layers),
+    )
+    others = (not architecture.causal, architecture.post_norm, architecture.gated_attention)
+    return any(numbers) or any(others) or architecture.sandwich_norms
+
+
+@cache
+def _arguments() -> dict[str, Options]:
+    """Arguments by name of the model, for all models of the DB that have them."""
+    found = {each.architecture.name: model_arguments(each.architecture) for each in listed_models()}
+    return {name: arguments for name, arguments in found.items() if arguments is not None}
+
+
+@dataclass(frozen=True)
+class DecoderArguments(Correspondence):
+    """The sizes of a decoder of the model DB, and the length of training sequences."""
+
+    paths: ClassVar[tuple[str, ...]] = (
+        *("model.name", "model.sequence_length", "model.huggingface", "model.model_type", "model.layers"),
+        *("model.num_layers", "model.hidden_size", "model.num_attention_heads", "model.num_key_value_heads"),
+        *("model.intermediate_size", "model.vocab_size"),
+    )
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """All options of any model."""
+        names = dict.fromkeys(name for arguments in _arguments().values() for name in arguments)
+        return (*names, "seq-length")
+
+    def write(self, settings: Settings, deployment: Deployment) -> Options:
+        """The arguments, with room for the positions of the sequence."""
+        model = deployment.model
+        arguments = _arguments().get(model.name) if "model.name" in settings else None
+        if arguments is None or "model.layers" in settings:
+            path = "model.name" if "model.name" in settings else "model"
+            known = "only decoders of the model DB that are built like GPT-2 or Llama"
+            raise InexpressibleError(path, f"{model.name} cannot be expressed, {known}")
+        length = settings.get("model.sequence_length", model.sequence_length)
+        if length > arguments["max-position-embeddings"]:
+            message = f"{length} tokens cannot be expressed, as the model has {arguments['max-position-embeddings']}"
+            raise InexpressibleError("model.sequence_length", message)
+        return {**arguments, "seq-length": length}
+
+    def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
+        """The model with these arguments, preferably that of the given scenario."""
+        given = {name: value for name, value in options.items() if name in self.options and name != "seq-length"}
+        names = [name for name, arguments in _arguments().items() if arguments == given]
+        if not names:
+            raise UsageError("no model of the model DB has these sizes")
+        name = like.model.name if like.model.name in names else names[0]
+        return {"model.name": name, "model.sequence_length": options["seq-length"]}

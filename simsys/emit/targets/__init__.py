@@ -1,1 +1,0 @@
-"""The targets, one a module: each has a `TARGET`, and is found by `simsys.emit.target_of` without being listed."""
