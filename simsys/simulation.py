@@ -121,7 +121,7 @@ def _run(
 ) -> JobRun:
     """Carry a job out on hardware of its own."""
     run = JobRun(job, job.cluster.platform(), probes, links=links, carried=carried, alike=alike, made_of=made_of)
-    run.executor.env.run(until=run.ended if job.config.simulation.duration is not None else None)
+    run.executor.env.run(until=run.ended if isinstance(job, ServingJob) and job.ends_early else None)
     run.executor.check_finished()
     return run
 

@@ -28,6 +28,7 @@ from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
 from simsys.metrics.economics import IDLE_SHARE, cost, energy
 from simsys.metrics.serving_collector import ServingMetrics
+from simsys.metrics.stop_rule import StopRule
 from simsys.model.description import described
 from simsys.model.model import Model
 from simsys.parallel.layout import Layout
@@ -51,7 +52,13 @@ vLLM."""
 
 @dataclass(frozen=True)
 class ServingJob(ServingMemory):
-    """A serving scenario, resolved and ready to start."""
+    """A serving scenario, resolved and ready to start.
+
+    Args:
+        stop: Decides when the run ends, in place of `simulation.duration`; None to serve all requests.
+    """
+
+    stop: StopRule | None = None
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -76,10 +83,20 @@ class ServingJob(ServingMemory):
 
     def collector(self) -> ServingMetrics:
         """A probe that measures this job."""
-        slo = self.config.slo
-        targets = slo.model_dump(exclude_none=True) if slo is not None else {}
         gpus = self.layout.tensor * self.layout.pipeline  # scaled replicas are all equal
-        return ServingMetrics(self.requests, targets, self.api_s, self.starts_s, gpus_per_replica=gpus)
+        return ServingMetrics(
+            self.requests, self.slo, self.api_s, self.starts_s, gpus_per_replica=gpus, stop=self.stop
+        )
+
+    @property
+    def slo(self) -> dict[str, float]:
+        """The SLO, as `serving_metrics` expects it."""
+        return self.config.slo.demands if self.config.slo is not None else {}
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the run may end before its requests."""
+        return self.stop is not None or self.config.simulation.duration is not None
 
     def roles(self) -> list[tuple[int, ...]]:
         """Roles: the ranks of a replica's stage work in lockstep; replicas differ in their requests."""
@@ -146,8 +163,11 @@ class ServingJob(ServingMemory):
         ]
         source = self._first(each.source(self, executor, engines) for each in self.variants)
         source, run_s = source or self._source(executor, engines), self.config.simulation.duration
-        if run_s is not None:
-            Deadline(executor.env, self.starts_s + run_s, source, engines, executor.probes, executor.stop)
+        parts = source, engines, executor.probes, executor.stop
+        if self.stop is not None:
+            Deadline(executor.env, self.stop.first_s(self.requests), *parts, self.stop.later_s)
+        elif run_s is not None:
+            Deadline(executor.env, self.starts_s + run_s, *parts)
         return source.ended
 
     def _source(self, executor: Executor, engines: Sequence[Engine]) -> Source:

@@ -26,6 +26,7 @@ from simsys.config.scheduling import Placement
 from simsys.config.scheduling import SchedulingConfig as SchedulingConfig
 from simsys.config.search import SearchConfig
 from simsys.config.serving import ServingConfig
+from simsys.config.slo import SloConfig
 from simsys.config.sweep import SweepConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig
@@ -33,16 +34,6 @@ from simsys.errors import UsageError
 from simsys.units import LONGEST_S, NonNegativeSeconds, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-
-
-class SloConfig(FrozenModel):
-    """Latency targets; a request counts towards goodput if it meets all of them."""
-
-    other_names: ClassVar[Mapping[str, str]] = {"itl": "tpot", "e2e": "e2el"}
-
-    ttft: Seconds | None = Field(default=None, description="Longest time to first token")
-    tpot: Seconds | None = Field(default=None, description="Longest time per output token")
-    e2el: Seconds | None = Field(default=None, description="Longest end-to-end latency")
 
 
 class SimulationSettings(FrozenModel):

@@ -15,6 +15,7 @@ from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.offered_load import load_metrics
 from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.slo import missed, targets_s
 from simsys.metrics.token_rate import BusySeconds, max_per_second
 
 if TYPE_CHECKING:
@@ -33,20 +34,22 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
 
     Args:
         log: The log of requests.
-        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not
-            demanded.
+        slo: Targets of a request in seconds for ``ttft``, ``tpot`` and ``e2el``; limits of statistics in seconds,
+            such as ``p99_ttft``; and ``attainment``, the share of requests that have to meet all targets. Missing
+            ones are not demanded.
     """
     times = Latencies(log.rows(), log.api_s)
     throughput = _throughput(log, times)
     load = load_metrics(log, times, throughput["request_throughput"])
-    return {
+    figures = {
         **load,
         **_counts(log, times),
         **throughput,
         **_peaks(log, times),
-        **_targets(log, times, slo, load["served_requests_per_s"]),
+        **_targets(log, times, targets_s(slo), load["served_requests_per_s"]),
         **_latencies(log, times),
     }
+    return {**figures, "slo_met": int(not missed(slo, figures))} if slo else figures
 
 
 def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:

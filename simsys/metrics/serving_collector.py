@@ -11,6 +11,7 @@ from simsys.metrics.replica_log import ReplicaLog
 from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import means, timeline
+from simsys.metrics.stop_rule import StopRule
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.requests import RequestTable
 
@@ -23,10 +24,11 @@ class ServingMetrics(MetricsCollector):
 
     Args:
         requests: All requests of the run.
-        slo: Targets in seconds for ``ttft``, ``tpot`` and ``e2el``; missing ones are not demanded.
+        slo: Targets, limits and attainment (`serving_metrics`).
         api_s: How long a request needs to the scheduler.
         starts_s: When the run begins.
         gpus_per_replica: GPUs of each replica.
+        stop: Decides when the run ends, if anything does.
     """
 
     def __init__(
@@ -37,8 +39,11 @@ class ServingMetrics(MetricsCollector):
         starts_s: float = 0.0,
         *,
         gpus_per_replica: int = 1,
+        stop: StopRule | None = None,
     ) -> None:
         self.log = ServingLog(requests, api_s, starts_s)
+        if stop is not None:
+            stop.watch(self.log)
         self.replica_log = ReplicaLog(gpus_per_replica)
         self.slo = slo
 

@@ -54,6 +54,7 @@ _SLO = (
     ("request_goodput", "1/s", "requests that meet all targets, over duration, as vLLM counts"),
     ("goodput_requests_per_s", "1/s", "the part of served_requests_per_s that meets all targets"),
     ("slo_attainment", "share", "completed and rejected requests that meet all targets"),
+    ("slo_met", "0 or 1", "1 if the needed share of requests meets all targets, and all statistics are within limits"),
 )
 _TARGETS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "end-to-end latency"}
 _COSTS = (

@@ -166,6 +166,17 @@ class StepLog:
         """All entries of a replica."""
         return StepRuns(rank, 0, self._views(rank))
 
+    def between(self, since_s: float, until_s: float) -> StepLog:
+        """The entries that started in a time."""
+        part = StepLog()
+        for rank in self.ranks:
+            columns = self._views(rank)
+            kept = (columns[0] >= since_s) & (columns[0] < until_s)
+            part._told[rank] = [
+                array(code, column[kept].tobytes()) for code, column in zip(TYPES, columns, strict=True)
+            ]
+        return part
+
     @property
     def ended_s(self) -> float:
         """When the last step ended; 0 if there was none."""

@@ -1,4 +1,4 @@
-"""A serving run that ends at a time given beforehand, with requests in flight."""
+"""A serving run that ends with requests in flight, at a time given beforehand or decided on the way."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class Deadline:
 
     Args:
         env: The environment.
-        time_s: End of the run.
+        time_s: End of the run, or the first time at which `later` is asked.
         source: The source of requests.
         engines: Engines of all replicas.
         probes: Observers.
         stop_hardware: Aborts work on GPUs.
+        later: Called with the time; returns a later time at which to call it again, or None to end the run.
     """
 
     def __init__(
@@ -38,15 +39,23 @@ class Deadline:
         engines: Sequence[Engine],
         probes: Probes,
         stop_hardware: Callable[[], None],
+        later: Callable[[float], float | None] = lambda _: None,
     ) -> None:
         self._env, self._source, self._engines, self._probes = env, source, engines, probes
-        self._stop_hardware = stop_hardware
-        reached = Event(env)
-        reached.callbacks.append(self._stop)
-        env.fire_at(time_s, reached, priority=LAST)
+        self._stop_hardware, self._later = stop_hardware, later
+        self._await(time_s)
 
-    def _stop(self, _: Event) -> None:
+    def _await(self, time_s: float) -> None:
+        reached = Event(self._env)
+        reached.callbacks.append(self._reached)
+        self._env.fire_at(time_s, reached, priority=LAST)
+
+    def _reached(self, _: Event) -> None:
         if self._source.ended.triggered:
+            return
+        next_s = self._later(self._env.now)
+        if next_s is not None:
+            self._await(next_s)
             return
         for engine in self._engines:
             engine.stop()
