@@ -1,4 +1,4 @@
-"""A serving run that goes on until its batch and its queue no longer grow, and its metrics without the warm-up."""
+"""A serving run that continues until its batch and its queue no longer grow, and its metrics without the warm-up."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def steady_state(
 ) -> SteadyState:
     """Simulate a serving scenario until it is steady: batch and queue no longer grow (`simsys.metrics.growth`).
 
-    The number of requests and the duration of the scenario do not count: the run goes on with the same random streams,
+    The number of requests and the duration of the scenario do not count: the run continues with the same random streams,
     so a longer run begins with the requests of a shorter one.
 
     Args:
         config: The scenario.
         most_requests: Largest number of requests.
         most_seconds: Longest time of computation (s); the answer then depends on the speed of the machine.
-        hopeless: Whether metrics of the later half of a run are too bad for it to go on.
+        hopeless: Whether metrics of the later half of a run are too bad for it to continue.
 
     Raises:
         UsageError: If the scenario is no serving scenario, or its arrivals have no steady state.

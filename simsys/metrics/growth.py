@@ -37,7 +37,7 @@ class Growth:
     error: float
 
     @property
-    def goes_on(self) -> bool:
+    def is_seen(self) -> bool:
         """Whether it is above 0 with a confidence of 95 %."""
         return self.share > T_95 * self.error
 
@@ -49,7 +49,7 @@ class Growth:
     @property
     def has_ended(self) -> bool:
         """Whether it is below the margin with a confidence of 99 %, and no growth is seen."""
-        return self.share + T_99 * self.error <= MARGIN and not self.goes_on
+        return self.share + T_99 * self.error <= MARGIN and not self.is_seen
 
 
 def growth(come_s: np.ndarray, gone_s: np.ndarray, since_s: float, until_s: float) -> Growth | None:
