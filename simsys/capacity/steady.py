@@ -85,8 +85,8 @@ def steady_state(
 ) -> SteadyState:
     """Simulate a serving scenario until it is steady: batch and queue no longer grow (`simsys.metrics.growth`).
 
-    The number of requests and the duration of the scenario do not count: the run continues with the same random streams,
-    so a longer run begins with the requests of a shorter one.
+    The number of requests and the duration of the scenario do not count: the run continues with the same random
+    streams, so a longer run begins with the requests of a shorter one.
 
     Args:
         config: The scenario.

@@ -41,11 +41,13 @@ class SloConfig(Limits):  # type: ignore[misc, valid-type]
     ttft: Seconds | None = Field(default=None, description="Longest time to first token of a request")
     tpot: Seconds | None = Field(default=None, description="Longest time per output token of a request")
     e2el: Seconds | None = Field(default=None, description="Longest end-to-end latency of a request")
-    attainment: Fraction = Field(default=ATTAINMENT, description="Share of the requests that have to meet all targets")
+    attainment: Fraction | None = Field(
+        default=None, description="Share of the requests that have to meet all targets; by default 99 %"
+    )
 
     @model_validator(mode="after")
     def _attained_targets(self) -> Self:
-        if "attainment" in self.model_fields_set and not self.targets_s:
+        if self.attainment is not None and not self.targets_s:
             raise invalid("attainment is the share of requests that meet ttft, tpot and e2el; give one of these")
         return self
 
@@ -59,4 +61,4 @@ class SloConfig(Limits):  # type: ignore[misc, valid-type]
         """The targets and the limits, by name (s), with ``attainment``; empty if nothing is demanded."""
         limits_s = {name: getattr(self, name) for name in _LIMITS if getattr(self, name) is not None}
         found = {**self.targets_s, **limits_s}
-        return {**found, "attainment": self.attainment} if found else {}
+        return {**found, "attainment": self.attainment or ATTAINMENT} if found else {}
