@@ -16,6 +16,7 @@ from simsys.commands import (
     import_trace,
     lod,
     memory,
+    report,
     run,
     search,
     sweep,
@@ -32,9 +33,9 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, sweep, search, compare, check, memory, topology, collectives, lod,
-import-trace, validate, calibrate, emit, list, show. 'simsys COMMAND --help' says
-more."""
+Commands: run, sweep, search, compare, report, check, memory, topology,
+collectives, lod, import-trace, validate, calibrate, emit, list, show.
+'simsys COMMAND --help' says more."""
 
 
 def main() -> None:
@@ -69,6 +70,7 @@ for _command in (
     import_trace.import_trace,
     lod.lod,
     compare.compare,
+    report.report,
     validate.validate,
     calibrate.calibrate,
     emit.emit,

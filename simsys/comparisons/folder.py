@@ -24,8 +24,8 @@ def read_folder(folder: Path) -> Side:
         UsageError: The folder has no results of a run, those of several, damaged ones, or ones of another format.
         ConfigError: Its settings cannot be read.
     """
-    results = _results_file(folder)
-    found = _content(results)
+    results = results_file(folder)
+    found = result_content(results)
     config = folder / f"{results.name.removesuffix(RESULTS)}{CONFIG}"
     if not config.is_file():
         raise UsageError(f"{folder}: {config.name} is missing, which simsys run writes next to {results.name}")
@@ -44,7 +44,7 @@ def read_folder(folder: Path) -> Side:
     )
 
 
-def _results_file(folder: Path) -> Path:
+def results_file(folder: Path) -> Path:
     found = sorted(folder.glob(f"*{RESULTS}"))
     if len(found) == 1:
         return found[0]
@@ -56,7 +56,7 @@ def _results_file(folder: Path) -> Path:
     raise UsageError(f"{folder}: no results of simsys run, which are a file *{RESULTS}{hint}")
 
 
-def _content(path: Path) -> Mapping[str, Any]:
+def result_content(path: Path) -> Mapping[str, Any]:
     """Read a file of results and check its form."""
     try:
         found = parse_json(read_text(path))
