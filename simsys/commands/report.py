@@ -18,14 +18,14 @@ from simsys.report.console import answer
 )
 @common
 def report(results: Sequence[Path], out: Path) -> int:
-    """Write an HTML file about RESULTS, the folders that 'simsys run' has written.
+    """Write an HTML file about RESULTS: folders of 'simsys run', or one of 'simsys sweep'.
 
-    The file holds everything that it shows, and needs no network.
+    RESULTS may also be what search, compare, lod or validate have printed with --json, in a file. The HTML file holds
+    everything that it shows, and needs no network.
     """
     from simsys.html.page import write_page
-    from simsys.html.results import read_run
-    from simsys.html.run import run_page
+    from simsys.html.sources import page_of
 
-    write_page(run_page([read_run(folder) for folder in results]), out)
+    write_page(page_of(results), out)
     answer(str(out))
     return 0

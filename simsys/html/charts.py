@@ -14,6 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 10.0, 42.0
 COLOURS = 8
 LETTER = 6.6
 """About the width of a letter, in pixels."""
+OTHER = "other"
 MOST_POINTS = 600
 """Points of a curve, more than there are pixels for."""
 
@@ -36,8 +37,8 @@ def stacked_bars(title: str, bars: Mapping[str, Mapping[str, float]], unit: str)
         bars: The parts of each bar.
         unit: The unit of the parts.
     """
-    names = [name for name in dict.fromkeys(part for parts in bars.values() for part in parts)]
-    names = [name for name in names if any(parts.get(name, 0.0) > 0 for parts in bars.values())]
+    bars = with_few_parts(bars)
+    names = list(dict.fromkeys(part for parts in bars.values() for part in parts))
     left = 12.0 + LETTER * max((min(len(bar), 24) for bar in bars), default=0)
     rows = _legend_rows(names, WIDTH - left)
     top = TOP + 20.0 * len(rows)
@@ -59,6 +60,23 @@ def stacked_bars(title: str, bars: Mapping[str, Mapping[str, float]], unit: str)
             drawing.rect(x, y, width, 22.0, f"bar {colour(index)}", f"{bar}, {name}: {cell(value)} {unit} ({share})")
             x += width
     return str(drawing)
+
+
+def with_few_parts(bars: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """The parts above 0, those for which there is no colour as one part `OTHER`."""
+    totals: dict[str, float] = {}
+    for parts in bars.values():
+        for name, value in parts.items():
+            totals[name] = totals.get(name, 0.0) + max(0.0, value)
+    names = [name for name, total in totals.items() if total > 0 and name != OTHER]
+    if len(names) > COLOURS:
+        largest = set(sorted(names, key=lambda name: -totals[name])[: COLOURS - 1])
+        names = [name for name in names if name in largest]
+    found = {bar: {name: parts.get(name, 0.0) for name in names} for bar, parts in bars.items()}
+    if rest := [name for name in totals if name not in names and totals[name] > 0]:
+        for bar, parts in bars.items():
+            found[bar][OTHER] = math.fsum(max(0.0, parts.get(name, 0.0)) for name in rest)
+    return found
 
 
 def curves(

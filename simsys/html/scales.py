@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
+TINY = 1e-14
+"""Ranges that are smaller, relative to their values, are those of rounding."""
+
+
 @dataclass(frozen=True)
 class Scale:
     """A linear or logarithmic scale.
@@ -49,14 +53,14 @@ def linear(values: Iterable[float], start: float, end: float, *, zero: bool = Tr
     low, high = min(found, default=0.0), max(found, default=1.0)
     if zero:
         low, high = min(0.0, low), max(0.0, high)
-    if high <= low:
+    if high - low < TINY * max(1.0, abs(low)):
         high = low + (abs(low) or 1.0)
     return Scale(low, high, start, end)
 
 
 def logarithmic(values: Iterable[float], start: float, end: float) -> Scale:
     """A logarithmic scale for the values above 0."""
-    found = [value for value in values if value > 0 and math.isfinite(value)]
+    found = [value for value in values if value > TINY and math.isfinite(value)]
     low, high = min(found, default=1.0), max(found, default=10.0)
     if high < low * 1.5:
         low, high = low / 1.5, high * 1.5
