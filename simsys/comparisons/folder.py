@@ -45,6 +45,11 @@ def read_folder(folder: Path) -> Side:
 
 
 def results_file(folder: Path) -> Path:
+    """The file with the results of the run in a folder.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
     found = sorted(folder.glob(f"*{RESULTS}"))
     if len(found) == 1:
         return found[0]

@@ -90,7 +90,7 @@ def _error(run: RunContent, metric: str) -> str:
     if metric not in ERRORS_OF:
         return ""
     begin = EXPECTED + ERRORS_OF[metric]
-    for text in run.result.get("assumptions", ()):
+    for text in map(str, run.result.get("assumptions", ())):
         if text.startswith(begin) and text[len(begin) :][:2] in (" (", ", ", ": "):
             return "expected error" + text[len(begin) :]
     return ""
@@ -101,7 +101,9 @@ def name_of(metric: str) -> str:
     for unit in ("_ms", "_s", "_bytes"):
         metric = metric.removesuffix(unit) if not metric.endswith("_per_s") else metric
     words = metric.replace("_per_s", " per s").replace("_", " ").split(" ")
-    return " ".join(word.upper() if word in {"ttft", "tpot", "itl", "mfu", "hfu", "kv", "gpu", "slo"} else word for word in words)
+    return " ".join(
+        word.upper() if word in {"ttft", "tpot", "itl", "mfu", "hfu", "kv", "gpu", "slo"} else word for word in words
+    )
 
 
 def value_of(metric: str, value: Any) -> str:

@@ -109,7 +109,9 @@ def _course(line: Mapping[str, Sequence[float]]) -> Iterator[Picture]:
     times_s = line["time_s"]
     for caption, names, unit, factor in groups:
         series = {
-            name.replace("_", " "): [(time_s, factor * value) for time_s, value in zip(times_s, line[name], strict=True)]
+            name.replace("_", " "): [
+                (time_s, factor * value) for time_s, value in zip(times_s, line[name], strict=True)
+            ]
             for name in names
             if name in line
         }

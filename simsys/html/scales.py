@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-
 TINY = 1e-14
 """Ranges that are smaller, relative to their values, are those of rounding."""
 

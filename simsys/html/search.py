@@ -50,12 +50,16 @@ def _answer(found: Mapping[str, Any]) -> Iterator[Block]:
     loss = found.get("expected_loss")
     text = f"{loss['loss']:.1%} against the best (n = {loss['sets']:,} measured choices)" if loss else "not measured"
     yield Figures([Figure("expected loss of the choice", text)])
-    yield Table("Best; those of a group differ by less than the error to expect", ["", "group", *varied, *metrics], rows)
+    yield Table(
+        "Best; those of a group differ by less than the error to expect", ["", "group", *varied, *metrics], rows
+    )
     if equal:
         yield Table("Common settings", ["setting", "value"], [[name, _plain(value)] for name, value in equal.items()])
     fixed = found.get("fixed") or {}
     if fixed:
-        yield Table("Written in the file", ["setting", "value"], [[name, _plain(value)] for name, value in fixed.items()])
+        yield Table(
+            "Written in the file", ["setting", "value"], [[name, _plain(value)] for name, value in fixed.items()]
+        )
 
 
 def _course(found: Mapping[str, Any]) -> Iterator[Block]:

@@ -70,7 +70,9 @@ def _pictures(columns: Mapping[str, Sequence[Any]], settings: Sequence[str]) -> 
                 (x, y, ", ".join(f"{name} {columns[name][place]}" for name in varied), index in best)
                 for index, (place, (x, y)) in enumerate(zip(places, pairs, strict=True))
             ]
-            caption = f"{name_of(more)} against {name_of(less)}; no other point is better in both than those that are joined"
+            caption = (
+                f"{name_of(more)} against {name_of(less)}; no other point is better in both than those that are joined"
+            )
             yield Picture(caption, scatter(caption, points, _head(more), _head(less)))
     yield from _by_setting(columns, varied)
 
@@ -95,7 +97,9 @@ def _known(columns: Mapping[str, Sequence[Any]], *names: str) -> list[int]:
     """The points of which all these metrics are known."""
     if any(name not in columns for name in names):
         return []
-    return [place for place in range(len(columns[names[0]])) if all(_is_number(columns[name][place]) for name in names)]
+    return [
+        place for place in range(len(columns[names[0]])) if all(_is_number(columns[name][place]) for name in names)
+    ]
 
 
 def _is_number(value: Any) -> bool:

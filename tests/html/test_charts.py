@@ -25,7 +25,9 @@ def inside(drawing: ET.Element) -> bool:
         if x < 0 or y < 0 or x + w > width + 0.2 or y + h > height + 0.2:
             return False
     points = [
-        tuple(map(float, point.split(","))) for each in drawing.iter("polyline") for point in each.attrib["points"].split()
+        tuple(map(float, point.split(",")))
+        for each in drawing.iter("polyline")
+        for point in each.attrib["points"].split()
     ]
     points += [(float(each.attrib["cx"]), float(each.attrib["cy"])) for each in drawing.iter("circle")]
     return all(0 <= x <= width and 0 <= y <= height for x, y in points)
