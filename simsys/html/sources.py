@@ -16,8 +16,8 @@ from simsys.html.search import search_page
 from simsys.html.sweep import sweep_page
 from simsys.html.validation import validation_page
 from simsys.input_files import parse_json, read_text, unreadable
-from simsys.sweep.store import FILENAME, Store
-from simsys.sweep.table import table_of
+from simsys.sweeps.store import FILENAME, Store
+from simsys.sweeps.table import table_of
 
 PRINTED: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Page]]] = {
     "compare": ({"comparison"}, lambda found: compare_page(found["comparison"])),

@@ -24,7 +24,7 @@ def sweep_page(name: str, columns: Mapping[str, Sequence[Any]], settings: Sequen
 
     Args:
         name: Its scenario.
-        columns: Its table (`simsys.sweep.table.table_of`).
+        columns: Its table (`simsys.sweeps.table.table_of`).
         settings: The columns that are settings.
     """
     states = Counter(columns["state"])

@@ -17,7 +17,7 @@ from simsys.html.sources import page_of
 from simsys.html.sweep import frontier
 from simsys.report.export import write_results
 from simsys.simulation import simulate
-from simsys.sweep.api import sweep
+from simsys.sweeps.api import sweep
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONFIG = {
