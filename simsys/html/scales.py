@@ -53,7 +53,7 @@ def linear(values: Iterable[float], start: float, end: float, *, zero: bool = Tr
     if zero:
         low, high = min(0.0, low), max(0.0, high)
     if high - low < TINY * max(1.0, abs(low)):
-        high = low + (abs(low) or 1.0)
+        high = low + (abs(low) if abs(low) > TINY else 1.0)
     return Scale(low, high, start, end)
 
 
