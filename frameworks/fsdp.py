@@ -62,6 +62,7 @@ class FSDP(DataParallel):
         offload: Literal["none", "optimizer", "parameters"] = "none"
 
     same_every_step = True
+    same_every_micro_batch = True
     options: Options
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:

@@ -47,6 +47,11 @@ class Training(TrainingFramework):
         self.passes = self.plan_passes(self.actions[:planned])
         self.micro_batches = tuple(micro_batch for _, micro_batch, _ in self.actions[:planned])
         self.actions = self.actions[planned:]
+        alike = self.data_parallel.same_every_micro_batch
+        self.steps = [
+            ((kind, chunk) if alike else place, micro_batch)
+            for place, (kind, micro_batch, chunk) in enumerate(self.actions)
+        ]
 
     def step(self) -> Steps:
         """One iteration of one rank."""
@@ -54,8 +59,8 @@ class Training(TrainingFramework):
             yield self.rank.program(self.passes, self.micro_batches, over="pipeline", name="micro-batches")
         for action in self.completing:
             self.complete(self.described[action.kind, action.chunk])
-        for action in self.actions:
-            yield from self.perform(action)
+        for place, left_out in self.rank.steps_of(self.steps):
+            yield from self.perform(self.actions[place], left_out)
         yield from awaited(self.data_parallel.finish())
         sent, self.sent = self.sent, []
         yield self.rank.wait(sent)
@@ -67,13 +72,17 @@ class Training(TrainingFramework):
         if event := self.data_parallel.after_optimizer():
             yield event
 
-    def perform(self, action: Action) -> Steps:
-        """Receive the inputs of a pass, run it piece by piece, and send its outputs."""
+    def perform(self, action: Action, left_out: int) -> Steps:
+        """Receive the inputs of a pass, run it piece by piece, and send its outputs.
+
+        The micro-batches are counted without those that were left out.
+        """
         described, last = self.described[action.kind, action.chunk], action in self.last
+        micro_batch = action.micro_batch - left_out
         self.rank.mark(action.kind)
         if described.receive is not None:
             source, _, tag = described.receive
-            yield self.rank.recv(source, tag=(tag, action.micro_batch))
+            yield self.rank.recv(source, tag=(tag, micro_batch))
         self.rank.synchronize()
         if event := self.begin(described, last):
             yield event
@@ -89,7 +98,7 @@ class Training(TrainingFramework):
         self.give(described.gives)
         if described.send is not None:
             target, nbytes, tag = described.send
-            sent = self.rank.send(target, nbytes, tag=(tag, action.micro_batch), name="boundary")
+            sent = self.rank.send(target, nbytes, tag=(tag, micro_batch), name="boundary")
             self.sent.append(sent)
             if self.plan.waits_for_sends:
                 yield sent

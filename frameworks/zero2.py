@@ -18,6 +18,7 @@ class ZeRO2(ZeRO1):
     """Options as for ZeRO-1."""
 
     every_micro_batch = True
+    same_every_micro_batch = True
 
     @classmethod
     def shards(cls, options: Any, ranks: int) -> Shards:

@@ -92,6 +92,11 @@ class DataParallel(Configurable):
     same_every_step: ClassVar[bool] = False
     """True if every step after the first is the same, so that equal iterations need not be simulated one by one."""
 
+    same_every_micro_batch: ClassVar[bool] = False
+    """True if the hooks do the same for every micro-batch between the first and the last, and nothing is carried over
+    from one micro-batch to the next but communication under way: then equal micro-batches in a row need not be
+    simulated one by one."""
+
     every_micro_batch: ClassVar[bool] = True
     """False if nothing happens before gradients are complete, as in DDP: then the passes before can be planned."""
 

@@ -21,7 +21,8 @@ class Probe:
     """Base of all observers; every hook is optional. Times are seconds of simulated time."""
 
     counts_only: ClassVar[bool] = False
-    """True if equal training iterations may be reported by `repeated` instead of one by one."""
+    """True if equal training iterations may be reported by `repeated` instead of one by one, and equal micro-batches
+    by `cycles_left_out`."""
 
     indispensable: ClassVar[bool] = False
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""
@@ -49,6 +50,13 @@ class Probe:
         """`count` further training iterations follow, from `started_s` on; their operations are not reported.
 
         Each lasts `iteration_s` and equals iteration `like`, counted from 0.
+        """
+
+    def cycles_left_out(self, rank: int, count: int, started_s: float, ended_s: float) -> None:
+        """`count` further cycles of micro-batches belong to the training iteration; their operations are not reported.
+
+        Each equals what a rank does from `started_s` to `ended_s`. Times of operations that follow within the
+        iteration are reported as if there were no such cycles, its end is not.
         """
 
     def request_arrived(self, request: int, now_s: float) -> None:
@@ -137,6 +145,7 @@ class Probes:
     memory: tuple[Callable[[int, float, float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
     repeated: tuple[Callable[[int, int, float, float, int], None], ...]
+    cycles_left_out: tuple[Callable[[int, int, float, float], None], ...]
     request_arrived: tuple[Callable[[int, float], None], ...]
     request_admitted: tuple[Callable[[int, float], None], ...]
     request_first_token: tuple[Callable[[int, float], None], ...]
@@ -154,6 +163,16 @@ class Probes:
 
     def __init__(self, probes: Iterable[Probe] = ()) -> None:
         self._probes = list(probes)
+        self._index()
+
+    def add(self, probe: Probe) -> None:
+        """Let a further probe observe from now on."""
+        self._probes.append(probe)
+        self._index()
+
+    def remove(self, probe: Probe) -> None:
+        """Let a probe observe no longer."""
+        self._probes.remove(probe)
         self._index()
 
     def _index(self) -> None:

@@ -6,7 +6,7 @@ decides how it is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simsys.collectives.base import BARRIER_BYTES, CollectiveKind
@@ -148,6 +148,20 @@ class Rank:
     def run(self, each: Pass) -> Generator[Event, Any, None]:
         """Run the operations of a pass in turn, without its messages and memory: ``yield from rank.run(...)``."""
         return self._executor.carry_out(each)
+
+    def steps_of(self, steps: Sequence[tuple[Hashable, Hashable]]) -> Iterator[tuple[int, int]]:
+        """Go through a sequence of steps; equal micro-batches in a row need not be simulated one by one.
+
+        A module may use it if it carries nothing over from one micro-batch to the next but work that is in flight.
+
+        Args:
+            steps: What the rank does, and for which micro-batch.
+
+        Yields:
+            The place of a step, and how many micro-batches have been left out before it. Subtract them from the
+            number of the micro-batch in the tags of its messages.
+        """
+        return self._executor.steps_of(self.index, steps)
 
     def plan_pass(
         self,

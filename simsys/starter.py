@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +42,9 @@ class Starter(Protocol):
 
     def mark(self, rank: int, name: str) -> None:
         """Report the name of a phase to the probes."""
+
+    def steps_of(self, rank: int, steps: Sequence[tuple[Hashable, Hashable]]) -> Iterator[tuple[int, int]]:
+        """The places of the steps of a rank that are simulated; see `Rank.steps_of`."""
 
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """What carries out consecutive steps of a serving team; `done` hears how many, each time some have ended."""

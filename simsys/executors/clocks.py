@@ -99,14 +99,27 @@ class Clocks:
         """
         start_s = max(self.now(rank) for rank in ranks)
         end_s = start_s + count * iteration_s
-        self.platform.network.traffic.repeat(sent_bytes, count)
-        for rank, each_s in zip(ranks, busy_s, strict=True):
-            device = self.platform.devices[rank]
-            device.free_at_s = end_s
-            device.busy_s += count * each_s
+        self.count_again(ranks, count, busy_s=busy_s, sent_bytes=sent_bytes)
+        for rank in ranks:
+            self.platform.devices[rank].free_at_s = end_s
             for hook in self.probes.repeated:
                 hook(rank, count, start_s, iteration_s, like)
         return end_s
+
+    def count_again(
+        self, ranks: Sequence[int], count: int, *, busy_s: Sequence[float], sent_bytes: Sequence[float]
+    ) -> None:
+        """Count `count` times as much computation and traffic again.
+
+        Args:
+            ranks: Representative ranks.
+            count: How often.
+            busy_s: Computation time of each rank's GPU.
+            sent_bytes: Bytes sent, as `sent_bytes` has them.
+        """
+        self.platform.network.traffic.repeat(sent_bytes, count)
+        for rank, each_s in zip(ranks, busy_s, strict=True):
+            self.platform.devices[rank].busy_s += count * each_s
 
     def mark(self, rank: int, name: str) -> None:
         """Report the name of a phase to the probes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -19,6 +19,7 @@ from simsys.executors.meeting import check_group
 from simsys.executors.streams import Stream
 from simsys.executors.tally import Tally
 from simsys.ops import Forward, Operation
+from simsys.parallel.cycle import Step
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.part import Hardware
@@ -78,6 +79,8 @@ class Core(Clocks):
         tally = Tally(platform.network.traffic, self.images, self.communicator, self.pass_cost)
         self.idle = IdleLinks(platform.network, self.images, tally, lambda: self.env._now, model.precision)
         """Closed forms of transfers on idle links."""
+        self.steps_of: Callable[[int, Sequence[Step]], Iterator[tuple[int, int]]] = _every_step
+        """The places of the steps of a rank that are simulated; see `Rank.steps_of`."""
 
     def start(self, op: Operation) -> Event:
         """Start any operation: the single entry of all verbs."""
@@ -160,3 +163,7 @@ class Core(Clocks):
         """Send unreported records to the probes."""
         for tell in self._tells:
             tell()
+
+
+def _every_step(_: int, steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
+    return ((place, 0) for place in range(len(steps)))

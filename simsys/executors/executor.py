@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf
 from typing import Any
 
 from simpy.events import Event, Process
@@ -12,6 +12,7 @@ from simpy.events import Event, Process
 from simsys.executors.communication.base import Communication
 from simsys.executors.computation import Stepwise
 from simsys.executors.core import Core
+from simsys.executors.cycles import Cycles
 from simsys.executors.deadlock import Processes, deadlock, ranks_shown
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.host import Hosts
@@ -103,6 +104,9 @@ class Executor(Core):
         """Whether the first training iteration of each kind is like later ones: from another run, or noted by this."""
         self.alone_until_s: Callable[[], float] = lambda: inf
         """Until when no transfers of other jobs are on its links, as known now; now or earlier if some are."""
+        self.cycles = Cycles(self)
+        """Equal micro-batches of an iteration that need not be simulated."""
+        self.steps_of = self.cycles.places
         self._shares: dict[Collective, float] = {}
         self._hosts = Hosts(platform, self.probes)
         self._processes = Processes(self.env)
@@ -227,6 +231,10 @@ class Executor(Core):
         self.tell_memory(op.rank, self.now(op.rank))
         return self.env.done
 
+    def undisturbed(self, now_s: float) -> bool:
+        """Whether neither the hardware nor other jobs can change the time of any work from now on."""
+        return isinf(self.platform.next_change_s(now_s)) and isinf(self.alone_until_s())
+
     def run(self, rank: int, steps: Generator[Any, Any, None]) -> Process:
         """Run the process of a rank."""
         return self._processes.start(rank, steps if self.own is None else own_process(self.own, rank, steps))
@@ -235,22 +243,13 @@ class Executor(Core):
         """Traffic of links, and bytes sent by account of the communication graph."""
         return [*self.communication.counters(), *super().sent_bytes()]
 
-    def repeat(
-        self,
-        ranks: Sequence[int],
-        count: int,
-        *,
-        like: int,
-        iteration_s: float,
-        busy_s: Sequence[float],
-        sent_bytes: Sequence[float],
-    ) -> float:
-        """As `Clocks.repeat`; links carry as much again."""
+    def count_again(
+        self, ranks: Sequence[int], count: int, *, busy_s: Sequence[float], sent_bytes: Sequence[float]
+    ) -> None:
+        """As `Clocks.count_again`; links carry as much again."""
         carried = len(self.communication.counters())
         self.communication.repeat(sent_bytes[:carried], count)
-        return super().repeat(
-            ranks, count, like=like, iteration_s=iteration_s, busy_s=busy_s, sent_bytes=sent_bytes[carried:]
-        )
+        super().count_again(ranks, count, busy_s=busy_s, sent_bytes=sent_bytes[carried:])
 
     def warnings(self) -> list[str]:
         """Warnings about inaccurate or avoidably long times of a run, such as colliding hashes of paths."""

@@ -65,6 +65,11 @@ class Meetings:
         self._calls: dict[int, int] = {}
         self._open: dict[int, Meeting] = {}
 
+    @property
+    def under_way(self) -> int:
+        """Number of collectives that some members have joined, and others not yet."""
+        return len(self._open)
+
     def join(self, op: Collective, ready_s: float) -> Meeting:
         """A member joins its next collective with its part ready at `ready_s`.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,20 @@ from simsys.sums import ordered_sum
 
 _IDLE = 1e-3
 """Of a link's bandwidth: transfers that need no more are not counted on it."""
+
+
+class Noted(NamedTuple):
+    """What has been noted of transfers.
+
+    Args:
+        busy_s: Total time of transfers.
+        exposed_s: By use, for how long they have been waited for.
+        waited_s: By pair of uses, the time that each has lost to the other.
+    """
+
+    busy_s: float
+    exposed_s: Mapping[Use, float]
+    waited_s: Mapping[tuple[Use, Use], tuple[float, float]]
 
 
 class Meets:
@@ -43,6 +58,7 @@ class Meets:
         self._delays = Delays()
         self._first_s = math.inf
         self._last_s = 0.0
+        self._left_out_s = 0.0
         self.out_of_step: Use | None = None
         """Transfers with mirrors that get out of step."""
         self.pairs: dict[tuple[str, str], float] = {}
@@ -57,7 +73,21 @@ class Meets:
     @property
     def noted_s(self) -> float:
         """For how long transfers have been noted, from the beginning of the first to the end of the last."""
-        return max(0.0, self._last_s - self._first_s)
+        return max(0.0, self._last_s - self._first_s) + self._left_out_s
+
+    def noted(self) -> Noted:
+        """All that is noted now."""
+        return Noted(self.busy_s, {use: use.exposed_s for use in self.uses}, dict(self._waited_s))
+
+    def repeat(self, before: Noted, count: int, seconds: float) -> None:
+        """Count what has been noted since `before` another `count` times, each within `seconds`."""
+        self._left_out_s += count * seconds
+        self.busy_s += count * (self.busy_s - before.busy_s)
+        for use in self.uses:
+            use.exposed_s += count * (use.exposed_s - before.exposed_s.get(use, 0.0))
+        for (one, other), waited_s in list(self._waited_s.items()):
+            then_s = before.waited_s.get((one, other), (0.0, 0.0))
+            self._meet(one, other, (count * (waited_s[0] - then_s[0]), count * (waited_s[1] - then_s[1])))
 
     def use(
         self,

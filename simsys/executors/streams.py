@@ -47,6 +47,11 @@ class Stream:
         """Whether an operation waits, and with it all that come later."""
         return bool(self._issued)
 
+    @property
+    def issued(self) -> int:
+        """Number of operations that have not begun."""
+        return len(self._issued)
+
     def issue(self, op: Any, ready_s: float, after: Event | None = None) -> Event:
         """Begin an operation as soon as all that were issued before have begun and `after` has fired.
 

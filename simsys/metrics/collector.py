@@ -129,6 +129,11 @@ class TrainingMetrics(MetricsCollector):
         if rank in self.logs:
             self.logs[rank].repeat(count, started_s, iteration_s, like)
 
+    def cycles_left_out(self, rank: int, count: int, started_s: float, ended_s: float) -> None:
+        """Equal micro-batches that need not be simulated."""
+        if rank in self.logs:
+            self.logs[rank].leave_out(count, started_s, ended_s)
+
     def metrics(self) -> Mapping[str, Any]:
         """Figures of the whole run."""
         return training_metrics(self.log, **self.facts)

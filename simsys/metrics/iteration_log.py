@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ HOST = "host"
 """What copies from and to the host, and updates there, count for."""
 COMMUNICATION = (*GROUPS, HOST)
 """All axes of exposed communication, in the order of reports."""
-_COMPUTE, _BUBBLE = "compute", "bubble"
+_COMPUTE, _BUBBLE, _COMMUNICATION = "compute", "bubble", "communication"
 
 
 @dataclass
@@ -64,6 +64,7 @@ class IterationLog:
     _optimizer_s: float = 0.0
     _loaded_s: float = 0.0
     _stopped_s: float | None = None
+    _left_out: list[tuple[int, float, float]] = field(default_factory=list)
 
     def computation(self, name: str, started_s: float, ended_s: float) -> None:
         """Record a computation of the rank."""
@@ -102,28 +103,46 @@ class IterationLog:
         else:
             return
         self._computations, self._exchanges, self._waits, self._sends = [], [], [], []
-        self._optimizer_s = 0.0
+        self._left_out, self._optimizer_s = [], 0.0
 
     def _book(self, ended_s: float) -> None:
         worked_s = ended_s if self._stopped_s is None else self._stopped_s
         self.ended_s.append(ended_s)
         self.data.append(self._loaded_s - self.started_s[-1])
         self.checkpoint.append(ended_s - worked_s)
-        self.compute.append(_total(self._computations))
         self.optimizer.append(self._optimizer_s)
-        self.communication.append(_total(self._exchanges) + _total(self._sends))
-        split = TimeSplit(self._loaded_s, worked_s)
+        left_out_s = ordered_sum(count * (end_s - start_s) for count, start_s, end_s in self._left_out)
+        joined_s = {start_s for start_s, _, axis in self._exchanges if axis == MESSAGES}
+        parts = self._parts(self._loaded_s, worked_s - left_out_s, joined_s | {worked_s - left_out_s})
+        for count, start_s, end_s in self._left_out:
+            for purpose, seconds in self._parts(start_s, end_s, joined_s).items():
+                parts[purpose] = parts.get(purpose, 0.0) + count * seconds
+        self.compute.append(parts.pop(_COMPUTE))
+        self.communication.append(parts.pop(_COMMUNICATION))
+        self.bubble.append(_rest(ended_s - self.started_s[-1], parts.pop(_BUBBLE)))
+        self.exposed.append(parts)
+
+    def _parts(self, start_s: float, end_s: float, joined_s: Container[float]) -> dict[str, float]:
+        """What a span of time is spent on: computation, communication, bubble, and exposed communication by axis.
+
+        Args:
+            start_s: Its start.
+            end_s: Its end.
+            joined_s: When the rank waits for other stages no longer.
+        """
+        split, parts = TimeSplit(start_s, end_s), dict[str, float]()
         split.take(self._computations)
-        parts: dict[str, float] = {}
         for pieces in (self._exchanges, self._waits, self._sends):
             for purpose, seconds in split.take(pieces).items():
                 parts[purpose] = parts.get(purpose, 0.0) + seconds
-        bubble_s = parts.pop(_BUBBLE, 0.0)
-        if self.pipelined:
-            joined_s = {start_s for start_s, _, axis in self._exchanges if axis == MESSAGES}
-            bubble_s += split.before(joined_s | {worked_s})
-        self.exposed.append(parts)
-        self.bubble.append(_rest(ended_s - self.started_s[-1], bubble_s))
+        bubble_s = parts.get(_BUBBLE, 0.0) + (split.before(joined_s) if self.pipelined else 0.0)
+        communication_s = _total(self._exchanges, start_s, end_s) + _total(self._sends, start_s, end_s)
+        compute_s = _total(self._computations, start_s, end_s)
+        return {**parts, _COMPUTE: compute_s, _COMMUNICATION: communication_s, _BUBBLE: bubble_s}
+
+    def leave_out(self, count: int, started_s: float, ended_s: float) -> None:
+        """Count what happens from `started_s` to `ended_s` another `count` times, without a record of it."""
+        self._left_out.append((count, started_s, ended_s))
 
     def repeat(self, count: int, started_s: float, iteration_s: float, like: int) -> None:
         """Book `count` iterations that are like the one with the number `like`."""
@@ -171,5 +190,10 @@ def _rest(whole_s: float, part_s: float) -> float:
     return part_s if part_s > 1e-12 * whole_s else 0.0
 
 
-def _total(pieces: Iterable[Piece]) -> float:
-    return ordered_sum(end_s - start_s for start_s, end_s, _ in pieces)
+def _total(pieces: Iterable[Piece], since_s: float, until_s: float) -> float:
+    """Total duration of the pieces within a span."""
+    return ordered_sum(
+        min(end_s, until_s) - max(start_s, since_s)
+        for start_s, end_s, _ in pieces
+        if end_s > since_s and start_s < until_s
+    )

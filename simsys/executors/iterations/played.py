@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from simpy.events import Event
@@ -11,6 +11,7 @@ from simsys.executors.communication.base import Communication
 from simsys.executors.component import Component
 from simsys.executors.core import Core
 from simsys.ops import Pass, Program
+from simsys.parallel.cycle import Step
 
 
 class PlayedPrograms(Component):
@@ -24,6 +25,7 @@ class PlayedPrograms(Component):
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core)
         self.communication = communication
+        self._steps_of: dict[int, tuple[object, Sequence[Step]]] = {}  # by identity of the passes, which it holds
 
     def program(self, op: Program) -> Event:
         """Run the passes one by one."""
@@ -31,7 +33,11 @@ class PlayedPrograms(Component):
 
     def play(self, op: Program) -> Generator[Event, Any, None]:
         """The process that runs the passes one by one."""
-        for each, micro_batch in zip(op.passes, op.micro_batches, strict=True):
+        for place, left_out in self.core.steps_of(op.rank, self._steps(op)):
+            each, micro_batch = op.passes[place], op.micro_batches[place]
+            if left_out:
+                assert isinstance(micro_batch, int)  # else no cycle is found
+                micro_batch -= left_out
             if each.receive is not None:
                 yield self.start(each.receive.of(micro_batch))
             for change in each.takes:
@@ -44,6 +50,14 @@ class PlayedPrograms(Component):
                 sent = self.start(each.send.of(micro_batch))
                 if each.waits:
                     yield sent
+
+    def _steps(self, op: Program) -> Sequence[Step]:
+        """The passes with their micro-batches, made once."""
+        _, found = self._steps_of.get(id(op.passes)) or (None, None)
+        if found is None:
+            found = list(zip(op.passes, op.micro_batches, strict=True))
+            self._steps_of[id(op.passes)] = op.passes, found
+        return found
 
     def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
         """Run the operations of a pass in turn, without its messages and memory."""

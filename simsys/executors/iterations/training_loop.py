@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from simsys.executors.cycles import rounding_of
 from simsys.executors.executor import Executor
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.kinds import Kind, runs
 from simsys.framework import TrainingFramework, TrainingPlan
-
-SAME = 1e-12
-"""Largest relative difference of equal durations."""
-ROUNDING = 16
-"""Largest difference in units of the clock's last place, which is more late in a long run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +57,7 @@ class Iteration:
 
     def same_as(self, other: Iteration, end_s: float) -> bool:
         """True if another iteration that ended at about `end_s` has equal parts, except for rounding."""
-        rounding_s = SAME * self.seconds + ROUNDING * math.ulp(end_s)
+        rounding_s = rounding_of(self.seconds, end_s)
         mine, others = ((each.data_s, each.work_s, each.checkpoint_s) for each in (self, other))
         return all(abs(a_s - b_s) <= rounding_s for a_s, b_s in zip(mine, others, strict=True))
 
@@ -178,6 +174,7 @@ class TrainingLoop:
         counts = repeatable and executor.alone_until_s() > start_s
         busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes() if counts else []
         executor.compute_speed.begin_iteration()
+        executor.cycles.begin(wanted=repeatable and executor.undisturbed(start_s))
         self._mark("iteration_start")
         data_s = self._waiting_seconds()
         if data_s:
@@ -189,6 +186,9 @@ class TrainingLoop:
             [self._executor.run(framework.rank.index, framework.step()) for framework in self._frameworks]
         )
         worked_s = self._end_s = executor.align(ranks)
+        if left_out_s := executor.cycles.end():
+            worked_s = self._end_s = worked_s + left_out_s
+            yield executor.pause(ranks, worked_s)
         if kind.checkpoint and self._checkpoints is not None:
             self._mark("checkpoint")
             self._end_s = self._checkpoints.save(worked_s)
