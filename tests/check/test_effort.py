@@ -11,14 +11,15 @@ from click.testing import CliRunner
 
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
-from simsys.check import check_file
+from simsys.check import check_file, sound
 from simsys.check.effects import MAX_WORK, simulation_work
-from simsys.check.effort import cpu_parts
+from simsys.check.effort import RUN_S, cpu_parts
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate
 from simsys.sums import ordered_sum
 from tests.helpers.places import ROOT
+from tests.helpers.random_scenarios import scenario
 
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.yaml"))
 MANY = {
@@ -42,6 +43,10 @@ WORKLOAD = {
     "output_tokens": 50,
     "num_requests": 1000,
 }
+
+
+EVENT_WITH_WORK_S = 30e-6
+"""Time of an event with all that is done for it, between 20 and 100 us in random scenarios."""
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -121,3 +126,18 @@ def test_levers_are_not_tried_on_clusters_that_take_long_to_build() -> None:
     assert isinstance(large, TrainingJob)
     assert isinstance(small, TrainingJob)
     assert simulation_work(small) < MAX_WORK < simulation_work(large)
+
+
+@pytest.mark.parametrize("seed", [5002, 5004, 5012, 5016, 5021, 5040, 5046, 5048, 5060, 5083, 5094, 5109, 5162, 5174])
+def test_random_scenarios_take_at_most_five_times_the_estimate(seed: int) -> None:
+    """By the number of events, which is the same on every machine."""
+    built = sound(SimulationConfig.model_validate(scenario(seed)))
+    parts = [cpu_parts(job, meets=len(built.jobs) > 1) for job in built.jobs]
+    estimate_s = ordered_sum(seconds for each in parts for seconds in each.values())
+    assert RUN_S + simulate(built.config, built=built).events * EVENT_WITH_WORK_S < 5.0 * estimate_s
+
+
+def test_unequal_ranks_that_overlap_collectives_are_not_underestimated() -> None:
+    """2.9 million computations on 32 ranks of their own, which were estimated at 0.8 s, and needed 32 s."""
+    (job,) = sound(SimulationConfig.model_validate(scenario(1094))).jobs
+    assert 20.0 < ordered_sum(cpu_parts(job).values()) < 160.0
