@@ -39,12 +39,18 @@ class ClosedExchange:
 
 
 class ClosedForms(Communication):
-    """Communication with the time of idle links; arguments as for `Component`."""
+    """Communication with the time of idle links.
+
+    Args:
+        core: The services that all components share.
+        notes: Whether the times of transfers are noted, to find which of them meet.
+    """
 
     contention = "none (idle links)"
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, *, notes: bool = True) -> None:
         super().__init__(core)
+        self._notes = notes
         self._tally, self._lanes, self._meets = core.idle.tally, core.idle.lanes, core.idle.meets
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
@@ -54,7 +60,8 @@ class ClosedForms(Communication):
         communicator.count(op.kind, op.nbytes)
         start_s = max(ready_s, communicator.free_at_s)
         communicator.free_at_s = end_s = start_s + communicator.seconds(op.kind, op.nbytes, start_s)
-        self._meets.note(communicator.use(op.kind, op.nbytes, self._meets), start_s, end_s)
+        if self._notes:
+            self._meets.note(communicator.use(op.kind, op.nbytes, self._meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, meeting.event)
@@ -65,7 +72,8 @@ class ClosedForms(Communication):
         self._tally.sent(op)
         start_s = self.now(op.rank)
         end_s = start_s + self._lanes.message_s(op.rank, op.dst, op.nbytes, start_s)
-        self._meets.note(self._lanes.use(op.rank, op.dst, self._meets), start_s, end_s)
+        if self._notes:
+            self._meets.note(self._lanes.use(op.rank, op.dst, self._meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
         self.env.fire_at(end_s, event, start_s)

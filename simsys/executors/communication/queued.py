@@ -40,19 +40,35 @@ class QueuedCollectives(Communication):
 
     def _proceed(self, communicator: Communicator) -> None:
         """Start all possible parts: the parts of mirrors that have ended the previous turns."""
-        turns, now, busy = communicator.turns, self.env._now, set[int]()
+        turns, now = communicator.turns, self.env._now
+        if len(turns) == 1:  # as below: most collectives are alone
+            (turn,) = turns
+            if turn.waiting is None:
+                if turn.ready_s > now:
+                    return
+                self._begin(communicator, turn)
+            parts, turn.waiting = turn.waiting or [], []
+            for part in parts:
+                self._start(communicator, turn, part)
+            return
+        busy = set[int]()
         for turn in tuple(turns):
             if turn.waiting is None:
                 if turn.ready_s > now or busy.issuperset(communicator.links.shifts):
                     return
-                turn.started_s = now
-                turn.left = list(self.parts(communicator, turn.op))
-                turn.waiting = turn.left.copy()
+                self._begin(communicator, turn)
+                assert turn.waiting is not None
             for part in [each for each in turn.waiting if busy.isdisjoint(each[0])]:
                 turn.waiting.remove(part)
                 self._start(communicator, turn, part)
             if len(turns) > 1:
                 busy.update(*[shifts for shifts, _ in turn.left])
+
+    def _begin(self, communicator: Communicator, turn: Turn) -> None:
+        """Prepare the parts of a turn that begins now."""
+        turn.started_s = self.env._now
+        turn.left = list(self.parts(communicator, turn.op))
+        turn.waiting = turn.left.copy()
 
     def _start(self, communicator: Communicator, turn: Turn, part: Part) -> None:
         def done(_: Event) -> None:

@@ -26,7 +26,7 @@ class SelectedSteps(MirroredSteps):
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
-        self._closed_forms = ClosedForms(core)
+        self._closed_forms = ClosedForms(core, notes=False)  # what meets is known
         self._on_links: dict[Group, bool] = {}
 
     def is_carried(self, group: Group) -> bool:
