@@ -26,7 +26,7 @@ from simsys.config.scheduling import Placement
 from simsys.config.scheduling import SchedulingConfig as SchedulingConfig
 from simsys.config.search import SearchConfig
 from simsys.config.serving import ServingConfig
-from simsys.config.slo import SloConfig
+from simsys.config.slo import SloConfig as SloConfig
 from simsys.config.sweep import SweepConfig
 from simsys.config.training import TrainingConfig
 from simsys.config.workload import WorkloadConfig

@@ -98,7 +98,7 @@ def test_further_demands_count(answer: GreatestRate) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (chat(slo=None), "needs an SLO"),
+        (chat(slo=None), "that under an SLO"),
         (chat().with_({"workload.arrivals": {"kind": "closed_loop", "concurrency": 4}}), "not of kind closed_loop"),
         (
             chat().with_(
