@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simsys.capacity.steady import MOST_REQUESTS, SteadyState, steady_state
+from simsys.capacity.until_steady import Verdict
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 from simsys.metrics.slo import missed as slo_missed
@@ -59,7 +60,9 @@ def judged(config: SimulationConfig, *, also: Demands = nothing, most_requests: 
 
     state = steady_state(config, most_requests=most_requests, hopeless=misses)
     missed = [*slo_missed(slo, state.metrics), *also(state.metrics)] if state.metrics else []
-    return Judgement(state, tuple(missed if state.is_steady else [*missed, state.text]))
+    if not state.is_steady and (state.verdict is not Verdict.MISSED or not missed):
+        missed.append(state.text)
+    return Judgement(state, tuple(missed))
 
 
 def slo_of(config: SimulationConfig) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,21 +44,23 @@ class FewestReplicas:
         return f"fewest replicas: {self.replicas} ({self.num_gpus} GPUs), steady; {len(self.tried)} simulations"
 
 
-def fewest(meets: Callable[[int], bool], most: int) -> int | None:
+def fewest(meets: Callable[[int], bool], most: int, guess: Callable[[], int] = lambda: 2) -> int | None:
     """The least number from 1 on that meets a demand, if all larger ones meet it too.
 
     Args:
-        meets: Whether a number does; called for about twice the binary logarithm of the answer.
+        meets: Whether a number does.
         most: The largest number.
+        guess: A guess of the answer, asked for after 1 did not meet the demand.
 
     Returns:
         The number; None if the largest one does not meet the demand.
     """
-    low, high = 0, 1
+    low, high, step = 0, 1, 1
     while not meets(high):
         if high >= most:
             return None
-        low, high = high, min(2 * high, most)
+        low, step = high, 1 if low == 0 else 2 * step
+        high = min(max(low + 1, guess()) if low == 1 else low + step, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle, high)
@@ -75,8 +78,8 @@ def fewest_replicas(
     """Find the fewest replicas of a scenario that meet its SLO, by bisection; all numbers serve the same requests.
 
     Args:
-        config: The scenario, with `slo`. Each replica has its tensor and pipeline parallelism, and the cluster grows
-            by whole nodes.
+        config: The scenario, with `slo`. Each replica has its tensor and pipeline parallelism, and the cluster has as
+            many nodes as the replicas need.
         requests_per_s: The rate of the arrivals; by default that of the scenario.
         also: Further demands.
         most: Largest number of replicas.
@@ -94,7 +97,13 @@ def fewest_replicas(
         tried[count] = judged(with_replicas(config, count), also=also, most_requests=most_requests)
         return tried[count].meets
 
-    found = fewest(meets, most)
+    def guess() -> int:
+        """From the share of the requests that one replica serves."""
+        grown = tried[1].state.queue_growth
+        served = 0.5 if grown is None else 1.0 - grown.share
+        return math.ceil(1.0 / max(served, 1.0 / most))
+
+    found = fewest(meets, most, guess)
     metrics = {} if found is None else tried[found].state.metrics
     gpus = 0 if found is None else found * config.parallelism.shards
     return FewestReplicas(config.name, found, gpus, metrics, list(tried.items()))
@@ -103,6 +112,8 @@ def fewest_replicas(
 def with_replicas(config: SimulationConfig, count: int) -> SimulationConfig:
     """A scenario with another number of replicas, on as many nodes as they need.
 
+    All GPUs are used: nodes have fewer GPUs than in the scenario if replicas do not fill them.
+
     Raises:
         UsageError: If the scenario has pools of replicas or several kinds of nodes.
     """
@@ -110,8 +121,11 @@ def with_replicas(config: SimulationConfig, count: int) -> SimulationConfig:
         raise UsageError("replicas are counted of serving without disaggregated pools and without autoscaling")
     if config.hardware.nodes is not None:
         raise UsageError("replicas are added on equal nodes; write hardware.profile in place of hardware.nodes")
-    each = cluster_of(config).gpus_per_node
-    nodes = -(-count * config.parallelism.shards // each)
-    hardware = config.hardware.model_copy(update={"num_nodes": nodes})
+    each, shards = cluster_of(config).gpus_per_node, config.parallelism.shards
+    total = count * shards
+    if shards <= each:
+        each = next(size for size in range(each // shards * shards, 0, -shards) if total % size == 0)
+    nodes = -(-total // each)
+    hardware = config.hardware.model_copy(update={"num_nodes": nodes, "gpus_per_node": each})
     parallelism = config.parallelism.model_copy(update={"dp_degree": count})
     return config.model_copy(update={"hardware": hardware, "parallelism": parallelism})

@@ -153,7 +153,9 @@ def _with_run(job: ServingJob, found: RunResult, measured: Mapping[str, Any], ru
 def _load(measured: Mapping[str, Any], rule: UntilSteady) -> dict[str, Any]:
     """Metrics of the load by the verdict, as a part of a run does not show what was there before."""
     steady, overloaded = rule.verdict is Verdict.STEADY, rule.verdict is Verdict.OVERLOADED
-    labels = {"steady": int(steady or overloaded), "overloaded": int(overloaded)}
+    shares = [each.share for each in (rule.in_system,) if each is not None]
+    labels: dict[str, Any] = {"steady": int(steady or overloaded), "overloaded": int(overloaded)}
+    labels |= {"growth_share": shares[0] if shares else None, "growing": int(not steady)}
     offered_per_s = measured["offered_requests_per_s"]
     if offered_per_s is None or not labels["steady"]:
         return labels

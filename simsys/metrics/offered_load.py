@@ -23,6 +23,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from simsys.metrics.growth import MARGIN, Growth, growth
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.saturation import OVERLOADED, Backlog, backlog, saturation
 from simsys.metrics.serving_log import ServingLog
@@ -60,13 +61,15 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
     count = int(sent.sum())
     kept = sent.copy()
     kept[list(log.rejected)] = False
-    growth = backlog(arrival_s[kept], _taken_on_s(log)[kept]) if kept.any() else None
-    label = _label(growth, times)
-    overloaded = label == OVERLOADED and growth is not None
+    behind = backlog(arrival_s[kept], _taken_on_s(log)[kept]) if kept.any() else None
+    label = _label(behind, times)
+    overloaded = label == OVERLOADED and behind is not None
     rejected_share = len(log.rejected) / count if count else 0.0
-    served_share = (1.0 - rejected_share) * (1.0 - growth.share if overloaded and growth is not None else 1.0)
+    served_share = (1.0 - rejected_share) * (1.0 - behind.share if overloaded and behind is not None else 1.0)
     window_s, offered_per_s = _offered(log, arrival_s[sent])
-    steady = overloaded or _is_steady(arrival_s[kept], np.asarray(log.finished_s, dtype=float)[kept])
+    finished_s = np.asarray(log.finished_s, dtype=float)[kept]
+    steady = overloaded or _is_steady(arrival_s[kept], finished_s)
+    trend = None if offered_per_s is None else _trend(arrival_s[kept], finished_s)
     return {
         "offered_requests_per_s": offered_per_s,
         "served_requests_per_s": served_share * offered_per_s if offered_per_s and steady else request_throughput,
@@ -76,6 +79,8 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
         "arrival_window_s": window_s,
         "steady": int(steady),
         "overloaded": int(overloaded),
+        "growth_share": None if trend is None else trend.share,
+        "growing": int(trend is not None and trend.is_seen and trend.share > MARGIN),
         "saturation": label,
     }
 
@@ -86,13 +91,31 @@ def load_warnings(metrics: Mapping[str, Any]) -> list[str]:
     Args:
         metrics: The run's.
     """
-    if not metrics.get("completed") or metrics.get("offered_requests_per_s") is None or metrics["steady"]:
+    if not metrics.get("completed") or metrics.get("offered_requests_per_s") is None:
         return []
-    return [
-        f"requests arrive for {metrics['arrival_window_s']:.3g} s, and more and more are under way until then: "
-        f"{metrics['served_requests_per_s']:.3g} req/s is the rate of the whole run, of which it is not known whether "
-        f"it is sustained; a longer run (workload.num_requests) would show it"
-    ]
+    if not metrics["steady"]:
+        return [
+            f"requests arrive for {metrics['arrival_window_s']:.3g} s, and more and more are under way until then: "
+            f"{metrics['served_requests_per_s']:.3g} req/s is the rate of the whole run, of which it is not known "
+            f"whether it is sustained; a longer run (workload.num_requests) would show it"
+        ]
+    if metrics["growing"] and not metrics["overloaded"]:
+        return [
+            f"batch or queue were still growing at the last arrival, by {metrics['growth_share']:.1%} of the requests "
+            f"that arrived in the later half: a longer run (workload.num_requests) has higher latencies, and may be "
+            f"overloaded"
+        ]
+    return []
+
+
+def _trend(arrival_s: np.ndarray, finished_s: np.ndarray) -> Growth | None:
+    """Growth of the number of requests in the system over the later half of the arrivals; no end is below 0."""
+    import numpy as np
+
+    if arrival_s.size < 2:
+        return None
+    come_s = np.sort(arrival_s)
+    return growth(come_s, finished_s[finished_s >= 0.0], float(come_s[come_s.size // 2]), float(come_s[-1]))
 
 
 def _offered(log: ServingLog, arrival_s: np.ndarray) -> tuple[float, float | None]:
@@ -137,8 +160,8 @@ def _taken_on_s(log: ServingLog) -> np.ndarray:
     return np.where(taken_s < 0.0, np.nan, taken_s)
 
 
-def _label(growth: Backlog | None, times: Latencies) -> str | None:
+def _label(behind: Backlog | None, times: Latencies) -> str | None:
     """Whether the replicas kept up; None if they served nothing."""
     if not times.completed:
         return None
-    return saturation(growth, float(times.queue_s.mean()), float(times.inference_s.mean()))
+    return saturation(behind, float(times.queue_s.mean()), float(times.inference_s.mean()))

@@ -15,6 +15,12 @@ _LOAD = (
     ("preempted_share", "share", "requests that are preempted at least once"),
     ("arrival_window_s", "s", "from the first to the last arrival"),
     ("steady", "0 or 1", "1 if requests end as fast as they come, or are overloaded; 0 if no steady state is seen"),
+    ("growth_share", "share", "growth of batch and queue in the later half of the arrivals, per arriving request"),
+    (
+        "growing",
+        "0 or 1",
+        "1 if this growth is more than chance, and more than 2 %: a longer run has higher latencies",
+    ),
     ("overloaded", "0 or 1", "1 if the queue grows while requests arrive: latencies grow with the run"),
 )
 _COUNTS = (

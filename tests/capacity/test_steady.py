@@ -9,22 +9,26 @@ import pytest
 from simsys import SimulationConfig
 from simsys.build.workload import build_requests
 from simsys.capacity import steady_state
+from simsys.capacity.judgement import judged
+from simsys.capacity.rate import at_rate
 from simsys.capacity.until_steady import REQUESTS, TIME, Verdict
 from simsys.errors import UsageError
 from simsys.simulation import simulate
 from tests.helpers.capacity_toys import chat, one_seat
 
 SEATS: dict[str, Any] = {
-    "hardware": {"gpu": "H100-SXM", "gpus_per_node": 8},
-    "serving": {"engine": "vllm", "max_num_seqs": 1024},
+    "hardware": {"gpu": "H100-SXM", "gpus_per_node": 1},
+    "model": {"name": "Llama3-8B"},
+    "serving": {"engine": "vllm", "max_num_seqs": 4096},
+    "slo": {"tpot": "30 ms"},
     "workload": {
-        "arrivals": {"kind": "poisson", "rate": "80 req/s"},
+        "arrivals": {"kind": "poisson", "rate": "10 req/s"},
         "prompt_tokens": 100,
-        "output_tokens": 1000,
-        "num_requests": 100,
+        "output_tokens": 2000,
+        "duration": "1 min",
     },
 }
-"""Eight replicas with 8,192 seats."""
+"""Thousands of seats, which answers of 2,000 tokens fill within a minute and more."""
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +84,25 @@ def test_a_longer_run_begins_with_the_requests_of_a_shorter_one(change: dict[str
 
 
 def test_a_minute_of_traffic_on_thousands_of_seats_is_not_yet_steady() -> None:
-    config = chat(**SEATS)
-    minute = steady_state(config, most_requests=80 * 60)
+    minute = steady_state(chat(**SEATS), most_requests=10 * 60)
     assert minute.verdict is Verdict.GROWING
     assert minute.limit == REQUESTS
-    assert "not yet steady after 4,800 requests" in minute.text
+    assert minute.text == "not yet steady after 600 requests (60.3 s), which was the limit of requests"
     assert minute.growth is not None
-    assert not minute.growth.has_ended
+    assert minute.growth.is_seen
+
+
+def test_a_minute_of_traffic_flatters_the_rate() -> None:
+    """All requests of the minute meet the targets at 10 req/s, and in the steady state not at 7.
+
+    A run says so, even where it seems steady otherwise.
+    """
+    config = chat(**SEATS)
+    assert simulate(config).metrics["slo_met"] == 1
+    assert judged(at_rate(config, 5.0)).meets
+    assert not judged(at_rate(config, 7.0)).meets
+    [warning] = simulate(at_rate(config, 7.0)).warnings
+    assert warning.startswith("batch or queue were still growing at the last arrival, by 32.")
 
 
 def test_a_limit_of_computing_time_is_said() -> None:

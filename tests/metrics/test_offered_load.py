@@ -210,3 +210,29 @@ def test_a_burst_is_a_warning_of_the_result() -> None:
     result = run(1000.0, requests=50)
     assert len(result.warnings) == 1
     assert "the rate of the whole run" in result.warnings[0]
+
+
+def test_a_batch_that_still_fills_is_a_warning() -> None:
+    """Ten requests arrive per second and stay for longer and longer, so 1 of 21 adds to the batch."""
+    arrival_s = (np.arange(1200) / 10.0).tolist()
+    log = ServingLog(RequestTable(arrival_s, [10] * 1200, [2] * 1200))
+    for request, time_s in enumerate(arrival_s):
+        log.admitted_s[request] = log.first_token_s[request] = time_s
+        log.finished_s[request] = 20.0 + 1.05 * time_s
+    found = load(log)
+    assert (found["steady"], found["overloaded"], found["growing"]) == (1, 0, 1)
+    assert found["growth_share"] == pytest.approx(1.0 / 21.0, rel=0.01)
+    [warning] = load_warnings({**found, "completed": 1200})
+    assert warning.startswith("batch or queue were still growing at the last arrival, by 4.8% of the requests")
+
+
+@pytest.mark.parametrize("stay_s", [5.0, 20.0])
+def test_a_batch_that_is_full_is_none(stay_s: float) -> None:
+    arrival_s = (np.arange(1200) / 10.0).tolist()
+    log = ServingLog(RequestTable(arrival_s, [10] * 1200, [2] * 1200))
+    for request, time_s in enumerate(arrival_s):
+        log.admitted_s[request] = log.first_token_s[request] = time_s
+        log.finished_s[request] = time_s + stay_s
+    found = load(log)
+    assert (found["growing"], found["growth_share"]) == (0, pytest.approx(0.0, abs=1e-9))
+    assert load_warnings({**found, "completed": 1200}) == []
