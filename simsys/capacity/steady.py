@@ -125,7 +125,7 @@ def _run(
     return SteadyState(
         rule.verdict,
         {} if measured is None else _with_run(job, found, measured, rule),
-        int(((log.arrived_s >= 0.0) & (log.arrived_s <= found.simulated_s)).sum()),
+        int((log.arrived_s >= 0.0).sum()),
         rule.since_s,
         found.simulated_s,
         rule.in_system,

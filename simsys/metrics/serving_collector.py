@@ -125,6 +125,9 @@ class ServingMetrics(MetricsCollector):
     def stopped(self, generated_tokens: Sequence[int], now_s: float) -> None:
         """Requests are in flight, and the run ends."""
         self.log.stopped_s = now_s
+        known_s = self.log.arrival_s
+        if known_s is self.log.requests.arrival_s and known_s and known_s[-1] > now_s:  # the later ones are not sent
+            self.log.arrival_s = [time_s if time_s <= now_s else -1.0 for time_s in known_s]
         self.log.generated_tokens = list(generated_tokens)
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
