@@ -124,6 +124,7 @@ def run(
     except KeyboardInterrupt:
         options = [text for value in assignments for text in ("--set", value)]
         options += [text for value in names for text in ("--scenario", value)]
+        options += ["--cluster", cluster] if cluster is not None else []
         command = ["simsys", "sweep", str(file), *options, "--out", str(out)]
         say(f"interrupted; to run the rest: {shlex.join(command)}")
         codes.append(INTERRUPTED)

@@ -89,5 +89,9 @@ def sentence(error: Error) -> str:
         return f"must be {words} {bound}, not {shown(value)}"
     if kind in ("literal_error", "enum"):
         return not_one_of(value, quoted(context["expected"]))
+    if kind in ("too_short", "too_long"):
+        least = kind == "too_short"
+        limit = context["min_length" if least else "max_length"]
+        return f"needs at {'least' if least else 'most'} {limit} entries, not {context['actual_length']}"
     text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text.replace("Input should be ", "must be ", 1)

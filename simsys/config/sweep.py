@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, Pos
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.conditions import parse_condition
+from simsys.config.error_text import shown
 from simsys.config.ranges import count_of, is_range, parse_range
 from simsys.errors import UsageError
 from simsys.units import Fraction
@@ -28,7 +29,8 @@ def _values(given: Any) -> Any:
     elif isinstance(given, str) and ".." in given:
         _parse_range(given)
     else:
-        raise invalid(f"write a list of values or a range (1..64 x2), not {given!r}; a single value is a list of one")
+        message = f"write a list of values or a range (1..64 x2), not {shown(given)}"
+        raise invalid(f"{message}; a single value is a list of one")
     return given
 
 

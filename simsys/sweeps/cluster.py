@@ -24,6 +24,8 @@ ABSENT_S = 60.0
 """Longest time without any worker."""
 LOOK_S = 1.0
 LOCAL = "local:"
+SCHEMES = ("tcp://", "tls://", "ucx://", "ws://", "wss://")
+"""Protocols of Dask between processes."""
 _kept: dict[str, LocalWorkers] = {}
 """The processes of this Dask worker, by what their points have in common."""
 
@@ -193,7 +195,7 @@ def check_address(address: str) -> None:
     number = address.removeprefix(LOCAL)
     if address.startswith(LOCAL) and not (number.isdecimal() and 1 <= int(number) <= 1024):
         raise UsageError(f"--cluster {address}: write local: and a number of workers, such as local:8")
-    if not address.startswith(LOCAL) and "://" not in address:
+    if not address.startswith((LOCAL, *SCHEMES)):
         raise UsageError(f"--cluster {address}: write the address of a Dask scheduler, tcp://HOST:PORT, or local:N")
     try:
         import distributed  # noqa: F401

@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -148,10 +148,11 @@ def merge(folder: Path, others: Sequence[Path]) -> Summary:
         UsageError: If a store is missing, or of another sweep or version than the others.
         OutputError: If the store cannot be written.
     """
-    with Store(folder, write=True) as store:
-        for other in others:
-            with Store(other) as source:
-                store.add_from(source)
+    with ExitStack() as stack:
+        sources = [stack.enter_context(Store(other)) for other in others]  # all, before a store is made
+        store = stack.enter_context(Store(folder, write=True))
+        for source in sources:
+            store.add_from(source)
         if not store.meta():
             raise UsageError(f"{folder}: there is nothing to merge")
         return summary_of(store)

@@ -61,6 +61,9 @@ class Store:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = NORMAL")
                 self._base.executescript(_TABLES)
+        if (found := self.meta().get("format", str(FORMAT))) != str(FORMAT):
+            self.close()
+            raise UsageError(f"{folder}: this store has another format ({found}); {_remedy(write)}")
 
     def __enter__(self) -> Self:
         return self
@@ -111,10 +114,7 @@ class Store:
 
     def _check_same(self, found: Mapping[str, str], own: Mapping[str, str], folder: Path | None = None) -> None:
         """Refuse a store (of this folder by default) that is of another sweep."""
-        place = folder or self.folder
-        remedy = "give another folder with --out, or remove this one" if folder is None else "it cannot be merged"
-        if found.get("format") != own["format"]:
-            raise UsageError(f"{place}: this store has another format ({found.get('format')}); {remedy}")
+        place, remedy = folder or self.folder, _remedy(folder is None)
         if found["version"] != own["version"]:
             written = f"was written by simsys {found['version']}, this is {own['version']}"
             raise UsageError(f"{place}: this store {written}; {remedy}")
@@ -145,8 +145,7 @@ class Store:
         found, own = other.meta(), self.meta()
         if not found:
             raise UsageError(f"{other.folder}: no sweep has begun here")
-        if own:
-            self._check_same(found, own, other.folder)
+        self._check_same(found, own or {**found, "version": __version__}, other.folder)
         states, points = self.states(), [point for point, _ in other.points()]
         rows = [row for _, row in other.points() if row is not None and states.get(row.key, CRASHED) in TRANSIENT]
         with self.transaction():
@@ -198,9 +197,10 @@ class Store:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            if "not a database" in str(error) or "malformed" in str(error):
+            if any(words in str(error) for words in ("not a database", "malformed", "no such table")):
                 raise UsageError(f"{self.folder / FILENAME} is damaged or no store of a sweep: {error}") from None
-            raise OutputError(f"cannot write {self.folder / FILENAME}: {error}") from error
+            after = "; what was written before stays, and the same command continues the sweep"
+            raise OutputError(f"cannot write {self.folder / FILENAME}: {error}{after}") from error
         except OSError as error:
             raise OutputError(f"cannot write {self.folder}: {error.strerror or error}") from error
 
@@ -215,6 +215,11 @@ class Store:
             os.close(self._lock)
             self._lock = -1
             raise UsageError(f"{self.folder}: another sweep writes here; give another folder with --out") from None
+
+
+def _remedy(write: bool) -> str:
+    """What to do about a store that does not fit: another folder to write to, or nothing if it was to be read."""
+    return "give another folder with --out, or remove this one" if write else "it cannot be used here"
 
 
 def _quoted(path: Path) -> str:

@@ -160,6 +160,58 @@ def test_an_interrupted_sweep_exits_with_130_and_resumes(tmp_path: Path) -> None
         assert 0 < len(store.states()) < 400
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs limits")
+def test_a_full_disk_ends_a_sweep_that_the_same_command_then_finishes(tmp_path: Path) -> None:
+    path = experiment(tmp_path, {"over": {"simulation.seed": "1..40"}})
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); "
+        "from simsys.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", code, "sweep", str(path), "--out", str(tmp_path), "--jobs", "1"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert found.returncode == 2
+    assert "cannot write" in found.stderr
+    assert "the same command continues the sweep" in found.stderr
+    assert "Traceback" not in found.stderr
+    code, text, _ = call("sweep", path, "--out", tmp_path, "--jobs", 1, "--rows", 0)
+    assert (code, text.splitlines()[0]) == (0, "toy: 40 points: 40 ok")
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        ({}, "nothing varies; give over, zip or sample"),
+        ({"over": {"parallelism.tp_degree": []}}, "the list has no values"),
+        (
+            {"over": {"parallelism.tp_degree": None}},
+            "write a list of values or a range (1..64 x2), not an empty value",
+        ),
+        ({"over": {"training.num_iterations": "1..1000000000000"}}, "the sweep has 1,000,000,000,000 points, at most"),
+        ({"over": {"parallelism.tp_degree": [1], "simulation.seed": [1]}, "repeats": 10**12}, "must be at most 1000"),
+        ({"over": {"parallelism.tp_degre": [1]}}, "unknown key 'tp_degre', did you mean 'tp_degree'?"),
+        ({"over": {"parallelism.tp_degree": [1]}, "metrics": ["mfuu"]}, "did you mean 'mfu'?"),
+        ({"over": {"parallelism.tp_degree": [1]}, "where": "tp_degree > 10"}, "no point meets the conditions: all 1"),
+        ({"over": {"parallelism.tp_degree": [1]}, "where": "tp_degre > 1"}, "did you mean 'tp_degree'?"),
+        ({"over": {"parallelism.tp_degree": [1]}, "where": "9**9**9 > 1"}, "is not allowed in a condition"),
+        ({"zip": [{"parallelism.tp_degree": [1]}]}, "sweep.zip[0]: needs at least 2 entries, not 1"),
+    ],
+)
+def test_an_absurd_sweep_is_refused_before_anything_runs(tmp_path: Path, sweep: dict[str, Any], said: str) -> None:
+    code, text, error = call("sweep", experiment(tmp_path, sweep), "--out", tmp_path / "out")
+    assert (code, text) == (2, "")
+    assert said in error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs locks")
+def test_a_second_sweep_on_one_store_is_refused(tmp_path: Path) -> None:
+    path = experiment(tmp_path, GRID)
+    with Store(tmp_path / "toy", write=True):
+        code, _, error = call("sweep", path, "--out", tmp_path, "--jobs", 1)
+    assert code == 2
+    assert "another sweep writes here; give another folder with --out" in error
+
+
 def _wait_for_rows(folder: Path, count: int) -> None:
     for _ in range(600):
         time.sleep(0.05)

@@ -75,7 +75,7 @@ def test_a_cluster_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pyt
         pass
 
 
-@pytest.mark.parametrize("address", ["local:0", "local:x", "local:", "host", "8"])
+@pytest.mark.parametrize("address", ["local:0", "local:x", "local:", "host", "8", "http://host:1"])
 def test_another_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="--cluster"):
         check_address(address)

@@ -12,6 +12,7 @@ import simsys.sweeps.store as module
 from simsys.errors import OutputError, UsageError
 from simsys.sweeps.evaluate import Row
 from simsys.sweeps.points import Point
+from simsys.sweeps.run import merge
 from simsys.sweeps.store import FILENAME, Store
 
 POINTS = [Point(0, (1, "a"), None, "k0"), Point(1, (2, {"b": 1}), 7, "k1"), Point(2, (3, None), 8, "k0")]
@@ -94,6 +95,40 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
         Store(tmp_path, write=True)
     with pytest.raises(UsageError, match="damaged or no store"), Store(tmp_path) as store:
         store.meta()
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / FILENAME).execute("CREATE TABLE other (x)").connection.close()
+    with pytest.raises(UsageError, match="no store of a sweep"), Store(tmp_path):
+        pass
+
+
+def test_a_store_of_another_format_is_refused_also_for_reading(tmp_path: Path) -> None:
+    begun(tmp_path).close()
+    base = sqlite3.connect(tmp_path / FILENAME)
+    base.execute("UPDATE meta SET value = '99' WHERE name = 'format'")
+    base.commit()
+    base.close()
+    with pytest.raises(UsageError, match=r"another format \(99\); give another folder"):
+        Store(tmp_path, write=True)
+    with pytest.raises(UsageError, match=r"another format \(99\); it cannot be used here"):
+        Store(tmp_path)
+
+
+def test_a_store_of_another_version_is_not_merged_into_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path / "old").close()
+    monkeypatch.setattr(module, "__version__", "9.9.9")
+    with pytest.raises(UsageError, match=r"this is 9.9.9; it cannot be used here"):
+        merge(tmp_path / "new", [tmp_path / "old"])
+
+
+def test_nothing_is_made_where_a_store_to_be_merged_is_missing(tmp_path: Path) -> None:
+    begun(tmp_path / "old").close()
+    with pytest.raises(UsageError, match="holds no sweep"):
+        merge(tmp_path / "new", [tmp_path / "old", tmp_path / "none"])
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_that_is_a_file_is_an_output_error(tmp_path: Path) -> None:
