@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from simsys.metrics.growth import Growth, growth
+from simsys.metrics.saturation import backlog
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.window import completed_until_s
 from simsys.serving.requests import RequestTable
@@ -58,6 +59,7 @@ class UntilSteady:
         """Growth of the number of requests in the system over the later half."""
         self.in_queue: Growth | None = None
         """Growth of the number of waiting requests over the later half."""
+        self._behind = False  # whether a run to this time is overloaded by the number of admitted requests
         self.since_s = self.until_s = 0.0
         """The later half: from the middle arrival to the last one."""
 
@@ -105,7 +107,7 @@ class UntilSteady:
         if self.in_system is None or self.in_queue is None:
             return None
         enough, large = come_s.size >= EARLIEST, self.in_system.is_large or self.in_queue.is_large
-        if enough and self.in_system.has_ended and self.in_queue.has_ended:
+        if enough and self.in_system.has_ended and self.in_queue.has_ended and not self._behind:
             until_s = completed_until_s(self.log, now_s)
             if np.count_nonzero((come_s >= self.since_s) & (come_s < until_s)) >= MEASURED:
                 return Verdict.STEADY
@@ -126,3 +128,5 @@ class UntilSteady:
         finished_s, admitted_s = (np.asarray(each)[kept] for each in (log.finished_s, log.admitted_s))
         self.in_system = growth(arrived_s, finished_s[finished_s >= 0.0], self.since_s, now_s)
         self.in_queue = growth(arrived_s + log.api_s, admitted_s[admitted_s >= 0.0], self.since_s, now_s)
+        behind = backlog(arrived_s, np.where(admitted_s >= 0.0, admitted_s, np.nan))
+        self._behind = behind is not None and behind.grows

@@ -13,7 +13,6 @@ from simsys.config.conditions import parse_condition
 from simsys.config.error_text import shown
 from simsys.config.ranges import count_of, is_range, parse_range
 from simsys.errors import UsageError
-from simsys.units import Fraction
 
 MOST_REPEATS = 1000
 MOST_POINTS = 1_000_000
@@ -134,9 +133,6 @@ class SweepConfig(FrozenModel):
     )
     metrics: list[str] = Field(
         default=[], description="Metrics of the table; by default the headline of the scenario. simsys list metrics"
-    )
-    slo_attainment: Fraction = Field(
-        default=0.99, description="Share of requests that have to meet all latency targets"
     )
 
     @property

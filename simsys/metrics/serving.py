@@ -49,7 +49,10 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
         **_targets(log, times, targets_s(slo), load["served_requests_per_s"]),
         **_latencies(log, times),
     }
-    return {**figures, "slo_met": int(not missed(slo, figures))} if slo else figures
+    if not slo:
+        return figures
+    misses = missed(slo, figures)
+    return {**figures, "slo_met": int(not misses), "slo_missed": "; ".join(misses)}
 
 
 def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:

@@ -97,6 +97,7 @@ def _metrics() -> Iterator[Metric]:
         yield Metric(name, unit, meaning, (SERVING,), "if any time passes")
     for name, unit, meaning in _SLO:
         yield Metric(name, unit, meaning, (SERVING,), "with slo")
+    yield Metric("slo_missed", "text", "what the run misses of the SLO", (SERVING,), "with slo", is_number=False)
     for name, latency in _TARGETS.items():
         yield Metric(f"slo_{name}_ms", "ms", f"target of the {latency}", (SERVING,), f"with slo.{name}")
         met = f"completed and rejected requests that meet the target of the {latency}"

@@ -42,6 +42,8 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield from row("prefix cache", _prefix_cache(metrics))
     if metrics["request_goodput"] is not None:
         yield from row("goodput", _goodput(metrics))
+    if metrics.get("slo_met") is not None:
+        yield from row("SLO", f"missed: {metrics['slo_missed']}" if metrics["slo_missed"] else "met")
     yield from row("requests", _requests(metrics))
     if metrics["completed"]:
         yield from _economics(metrics)

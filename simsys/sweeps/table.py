@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from simsys.config.sweep import SweepConfig
 from simsys.errors import UnknownNameError
 from simsys.metrics.definitions import metrics_by_name
 from simsys.metrics.result import SHOWN
@@ -16,7 +15,6 @@ from simsys.sweeps.evaluate import OK, UNFIT, Row
 from simsys.sweeps.points import Point, canonical
 from simsys.sweeps.statistics import half_width, mean
 from simsys.sweeps.store import Store
-from simsys.units import Dimension, parse
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 COSTS = ("usd_per_hour", "usd_per_million_tokens")
@@ -68,7 +66,6 @@ def table_of(store: Store, metrics: Sequence[str] = (), *, each_seed: bool = Fal
     merged = repeated and not each_seed
     groups = [list(group) for _, group in groupby(runs, _settings)] if merged else [[run] for run in runs]
     names = _chosen(metrics or sweep.get("metrics") or (), runs)
-    share = _share(sweep.get("slo_attainment"))
     columns: dict[str, list[Any]] = {path: [] for path in store.paths()}
     for group in groups:
         values = group[0].point.values
@@ -77,19 +74,11 @@ def table_of(store: Store, metrics: Sequence[str] = (), *, each_seed: bool = Fal
         cells = {
             **({"seed": group[0].point.seed} if repeated and each_seed else {}),
             **({"runs": sum(run.state == OK for run in group)} if merged else {}),
-            **dict(_cells(group, names, share, merged=merged)),
+            **dict(_cells(group, names, merged=merged)),
         }
         for name, cell in cells.items():
             columns.setdefault(name, []).append(cell)
     return columns
-
-
-def _share(written: Any) -> float:
-    """The share of requests that have to meet their targets, as in the section ``sweep``."""
-    if written is None:
-        default: float = SweepConfig.model_fields["slo_attainment"].default
-        return default
-    return parse(written, Dimension.FRACTION)
 
 
 def _run(point: Point, row: Row | None) -> _Run:
@@ -114,7 +103,7 @@ def _chosen(metrics: Sequence[str], runs: Iterable[_Run]) -> list[str]:
     return list(metrics) or [name for kind in kinds for name in _HEADLINE.get(kind, ())]
 
 
-def _cells(group: Sequence[_Run], names: Sequence[str], share: float, *, merged: bool) -> Iterator[tuple[str, Any]]:
+def _cells(group: Sequence[_Run], names: Sequence[str], *, merged: bool) -> Iterator[tuple[str, Any]]:
     """Name and value of the cells of a row after the settings."""
     first = next((run for run in group if run.state != OK), group[0])
     good = [run for run in group if run.state == OK]
@@ -125,14 +114,14 @@ def _cells(group: Sequence[_Run], names: Sequence[str], share: float, *, merged:
         yield name, (values[0] if len(set(values)) == 1 else mean(values)) if values else None
         if merged and name in names:
             yield f"{name}_ci95", half_width(values)
-    yield "meets_slo", _meets(good, share)
+    yield "meets_slo", _meets(good)
     yield "expected_error", good[0].figures["expected_error"] if good else None
     warnings = dict.fromkeys(text for run in good for text in run.figures["warnings"])
     yield "warnings", "; ".join(warnings)
     yield "reason", first.row.reason if first.row is not None else ""
 
 
-def _meets(good: Sequence[_Run], share: float) -> bool | None:
-    """Whether the latency targets are met in all runs; None without targets."""
-    attained = [value for run in good if (value := run.metric("slo_attainment")) is not None]
-    return min(attained) >= share if attained else None
+def _meets(good: Sequence[_Run]) -> bool | None:
+    """Whether the SLO is met in all runs; None without one."""
+    met = [value for run in good if (value := run.metric("slo_met")) is not None]
+    return all(met) if met else None

@@ -53,9 +53,15 @@ def test_targets_are_met_by_a_share_of_requests(tmp_path: Path) -> None:
         assert table_of(store)["meets_slo"] == [False, True]
         median_ms = table_of(store)["p50_ttft_ms"][1]
     for share, met in ((0.4, True), (0.9, False)):
-        sweep = {"over": {"slo.ttft": [f"{median_ms} ms"]}, "slo_attainment": share}
+        sweep = {"over": {"slo.ttft": [f"{median_ms} ms"], "slo.attainment": [share]}}
         with store_of(tmp_path / str(share), sweep, SERVING) as store:
             assert table_of(store)["meets_slo"] == [met]
+
+
+def test_limits_of_statistics_count(tmp_path: Path) -> None:
+    sweep = {"over": {"slo.p99_itl": ["1 us", "10 s"]}}
+    with store_of(tmp_path, sweep, SERVING) as store:
+        assert table_of(store)["meets_slo"] == [False, True]
 
 
 def test_metrics_are_chosen(tmp_path: Path) -> None:
