@@ -19,6 +19,7 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.plan import Block
 from simsys.simulation import simulate
 from simsys.testing import check_framework, record
+from tests.helpers.each_case import each_case
 from tests.helpers.toys import Run, work_of
 from tests.helpers.training_toys import block_of, ring_seconds, train
 
@@ -78,9 +79,9 @@ VOLUMES = {  # bytes that each of n ranks sends for a model of NBYTES a layer, o
 }
 
 
-@pytest.mark.parametrize("micro_batches", [1, 3])
-@pytest.mark.parametrize("bucket", ["3 MB", "1 GB"])
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@each_case("micro_batches", [1, 3])
+@each_case("bucket", ["3 MB", "1 GB"])
+@each_case("ranks", [2, 4, 8])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_rank_sends_what_the_compression_leaves(
     method: str, ranks: int, bucket: str, micro_batches: int
