@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 
 from simsys.model.model import Block, Model
@@ -162,6 +163,34 @@ def forward_pass(
         context_degree: Parts of each sequence; keys and values go around their ranks.
         overlap: Overlap the exchanges of sequence parallelism with the adjacent matrix products.
     """
+    return _forward_pass(_TheModel(model), tensor_degree, sequence_parallel, experts, context_degree, overlap)
+
+
+class _TheModel:
+    """A model as a key, by identity: hashing all its operators would take as long as the pass."""
+
+    __slots__ = ("model",)
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TheModel) and other.model is self.model
+
+    def __hash__(self) -> int:
+        return id(self.model)
+
+
+@lru_cache(maxsize=64)  # checks and searches ask for the same few passes for each of their candidates
+def _forward_pass(
+    key: _TheModel,
+    tensor_degree: int,
+    sequence_parallel: bool,
+    experts: Experts | None,
+    context_degree: int,
+    overlap: bool,
+) -> ForwardPass:
+    model = key.model
     stretches: list[RepeatedBlock] = []
     previous: Block | None = None
     by_tokens = tensor_degree if sequence_parallel else 1
