@@ -198,7 +198,7 @@ def test_json_is_one_object_and_nothing_else() -> None:
     result = run("run", write(TRAINING, TOO_LARGE, SERVING), "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 3
-    assert list(found) == ["schema_version", "scenarios", "files"]
+    assert list(found) == ["schema_version", "scenarios", "files", "notes"]
     assert [scenario["name"] for scenario in found["scenarios"]] == ["gpt2", "large", "llama"]
     training, large, _ = found["scenarios"]
     written = json.loads(Path("results/gpt2/gpt2_results.json").read_text(encoding="utf-8"))

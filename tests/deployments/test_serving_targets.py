@@ -51,7 +51,7 @@ def text_of(files: list[EmittedFile], name: str) -> str:
 @pytest.mark.parametrize("target", ENGINES)
 def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_named(target: str) -> None:
     refused, equal = 0, 0
-    for seed in range(cases(300 if target in WITH_POOLS else 150, part=5)):
+    for seed in range(cases(300 if target in WITH_POOLS else 150, part=2)):
         data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target in WITH_POOLS)
         try:
             config = SimulationConfig.model_validate(data)

@@ -63,7 +63,7 @@ def test_collectives_on_links_that_change_end_as_if_every_step_were_simulated(mo
     """Quiet, step by step, and in plain SimPy."""
     quiet_class, eager_class, naive_class = MODELS[model]
     saved = 0
-    for seed in range(cases(60, 30 if model == "fair" else 12)):
+    for seed in range(cases(60, 15 if model == "fair" else 12)):
         rng = random.Random(f"{shape} {seed} changing")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         plan, changes = random_plan(topology, rng), random_changes(topology, rng, 120.0)
