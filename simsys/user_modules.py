@@ -57,7 +57,7 @@ def looked_for(modules: UserModules) -> Iterator[None]:
     finally:
         _current = before
         forgotten = modules.loaded if modules is not before else ()
-        for name in [name for name in sys.modules if name.partition(".")[0] in forgotten]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in forgotten] if forgotten else ():
             del sys.modules[name]
 
 

@@ -1,4 +1,7 @@
-"""Hypothesis: no deadlines, since a loaded machine is no failure; the same examples every time in CI."""
+"""Hypothesis: no deadlines, since a loaded machine is no failure; the same examples every time in CI.
+
+Tests that state no number of examples draw a part of Hypothesis' own number, and all of it in `make test-all`.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ import pytest
 from hypothesis import settings
 
 from tests.helpers.quick import mark_quick
+from tests.helpers.thorough import cases
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = tuple(str(ROOT / name) + os.sep for name in ("simsys", "frameworks"))
 
-settings.register_profile("simsys", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("simsys", deadline=None, max_examples=cases(100), derandomize=bool(os.environ.get("CI")))
 settings.load_profile("simsys")
 
 

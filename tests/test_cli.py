@@ -198,7 +198,7 @@ def test_json_is_one_object_and_nothing_else() -> None:
     result = run("run", write(TRAINING, TOO_LARGE, SERVING), "--json")
     found = json.loads(result.stdout)
     assert result.exit_code == 3
-    assert list(found) == ["schema_version", "scenarios", "files"]
+    assert list(found) == ["schema_version", "scenarios", "files", "notes"]
     assert [scenario["name"] for scenario in found["scenarios"]] == ["gpt2", "large", "llama"]
     training, large, _ = found["scenarios"]
     written = json.loads(Path("results/gpt2/gpt2_results.json").read_text(encoding="utf-8"))
@@ -552,9 +552,10 @@ def test_a_module_beside_the_experiment_file_or_in_the_current_folder_is_found(
     Path(folder, "last_come.py").write_text(LAST_COME, encoding="utf-8")
     file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}}, name="beside/e.yaml")
     for command in commands:
-        result = process(*command, file, "--no-files", "--json")
-        assert result.returncode == 0, result.stderr
+        result = run(*command, file, "--no-files", "--json")
+        assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout)["scenarios"]
+        assert "last_come" not in sys.modules
 
 
 def test_a_module_that_is_nowhere_is_looked_for_in_places_that_are_named() -> None:
@@ -580,7 +581,8 @@ def test_nothing_that_lies_beside_the_experiment_is_executed_unless_it_names_it(
         Path(name).write_text(MARK, encoding="utf-8")
     Path("last_come.py").write_text(LAST_COME, encoding="utf-8")
     file = write({**SERVING, "serving": {"scheduler": "last_come:LastCome"}})
-    for command in (["check"], ["run", "--no-files"], ["lod", "--repeats", "1", "--no-files"]):
+    assert run("check", file).exit_code == 0
+    for command in (["run", "--no-files"], ["lod", "--repeats", "1", "--no-files"]):
         result = process(*command, file)
         assert result.returncode == 0, result.stderr
     assert not Path("executed").exists()

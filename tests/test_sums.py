@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.cli import cli
 from simsys.sums import ordered_sum
 from tests.helpers.places import ROOT
 
@@ -58,12 +60,16 @@ scenarios:
 
 
 def results(folder: Path, setup: str) -> dict[str, bytes]:
-    """Files of a run in a fresh interpreter, after `setup`."""
+    """Files of a run, in this process or, after `setup`, in a fresh interpreter."""
     folder.mkdir()
     file = folder.parent / "experiment.yaml"
     file.write_text(SCENARIOS, encoding="utf-8")
-    command = [sys.executable, "-c", f"import sys\n{setup}{RUN}", "run", str(file), "--out", str(folder), "--quiet"]
-    subprocess.run(command, check=True, capture_output=True)
+    arguments = ["run", str(file), "--out", str(folder), "--quiet"]
+    if setup:
+        command = [sys.executable, "-c", f"import sys\n{setup}{RUN}", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+    else:
+        assert CliRunner().invoke(cli, arguments).exit_code == 0
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -5,7 +5,7 @@ suggestions, and remedies for scenarios that do not fit. The run uses the built 
 
 Start with `scenario.py`, then `suggestions.py` and `advice.py`.
 
-May import: build, config, errors, executors, framework, model, parallel, simulation, sums, units.
+May import: build, config, errors, executors, framework, model, parallel, shared_links, simulation, sums, units.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ number: its keys are fields (``memory``, ``link.latency``), and a key also cover
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 
@@ -70,9 +70,17 @@ def _plain_value(key: str) -> Callable[[Any], Any]:
     return expand
 
 
-def speaks_for(key: str, path: str) -> bool:
-    """Whether a key of ``sources`` is `path` or a field above it."""
-    return path == key or path.startswith(key + ".")
+def heads(path: str) -> Iterator[str]:
+    """Yield the dotted path of a field, then those of the fields above it."""
+    yield path
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
+def is_covered(path: str, keys: Container[str]) -> bool:
+    """Whether keys, such as those of ``sources``, have a field or one above it."""
+    return any(head in keys for head in heads(path))
 
 
 class Profile(FrozenModel):
@@ -92,12 +100,13 @@ class Profile(FrozenModel):
     def _every_number_has_a_source(self) -> Self:
         stated = dict(leaves(self.model_dump(exclude_unset=True, exclude=set(UNSOURCED))))
         numbers = [path for path, value in stated.items() if isinstance(value, int | float | tuple)]
-        missing = [path for path in numbers if not any(speaks_for(key, path) for key in self.sources)]
+        missing = [path for path in numbers if not is_covered(path, self.sources)]
         if missing:
             raise invalid(f"no source for {', '.join(missing)}: say in 'sources' where each number comes from")
+        known = {head for path in stated for head in heads(path)}
         for field in ("sources", "fits"):
             for key in getattr(self, field):
-                if not any(speaks_for(key, path) for path in stated):
+                if key not in known:
                     raise invalid(f"{field} names {key!r}, which is no field here{did_you_mean(key, stated)}")
         return self
 

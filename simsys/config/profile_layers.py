@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simsys.config.document import Document, KeyPath, Mark
-from simsys.config.hardware_schema import UNSOURCED, leaves, speaks_for
+from simsys.config.hardware_schema import UNSOURCED, heads, is_covered, leaves
 from simsys.config.loader import deep_merge
 
 
@@ -80,13 +80,10 @@ def taken_over(layers: Sequence[Layer]) -> tuple[str, frozenset[str]]:
     written = [path for layer in layers[: own + 1] for path, _ in leaves(layer.data)]
     gone = ["price"] if any("price" in layer.data for layer in layers[: own + 1]) else []
     base = merged(layers[own + 1 :]).data
-    left = (path for path, value in leaves(base) if value is not None and not _covered(path, [*written, *gone]))
-    return base["name"], frozenset(path.partition(".")[0] for path in left)
-
-
-def _covered(path: str, written: Iterable[str]) -> bool:
-    """Whether a setting, or a mapping that contains it, was written again."""
-    return any(speaks_for(own, path) or speaks_for(path, own) for own in written)
+    again = {*written, *gone}
+    around = {head for path in again for head in heads(path)}
+    left = (path for path, value in leaves(base) if value is not None and path not in around)
+    return base["name"], frozenset(path.partition(".")[0] for path in left if not is_covered(path, again))
 
 
 def _has(data: Any, path: KeyPath) -> bool:
@@ -127,10 +124,10 @@ def _override(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 def _without(said: Mapping[str, Any], replaced: Iterable[str]) -> dict[str, Any]:
     """The entries (sources or fits) of fields, without the fields at or below replaced ones."""
-    paths = tuple(replaced)
-    return {key: value for key, value in said.items() if not any(speaks_for(path, key) for path in paths)}
+    paths = set(replaced)
+    return {key: value for key, value in said.items() if not is_covered(key, paths)}
 
 
 def _unsaid(changed: Iterable[str], sources: Mapping[str, Any]) -> dict[str, str]:
     """The source "user" for each changed field without a source."""
-    return {path: "user" for path in changed if not any(speaks_for(key, path) for key in sources)}
+    return {path: "user" for path in changed if not is_covered(path, sources)}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -110,6 +111,13 @@ def _holds_profiles(folder: Path) -> bool:
     return any(os.path.isdir(folder / name) for name in (*(f"{kind}s" for kind in get_args(Kind)), "fits"))
 
 
+@lru_cache(maxsize=256)
+def _profiles_among(names: Sequence[str], folder: str) -> list[tuple[str, str]]:
+    """The name in lower case and the file of each profile in a folder with files of these names."""
+    profiles = [name for name in sorted(names) if name.endswith(".yaml")]
+    return [(name[: -len(".yaml")].lower(), os.path.join(folder, name)) for name in profiles]
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileLibrary:
     """The profiles of one kind.
@@ -131,9 +139,9 @@ class ProfileLibrary:
         found: dict[str, str] = {}  # texts, since making a path of each would be most of the time of a short run
         for folder in folders:
             below = os.path.join(folder, f"{kind}s")
-            for name in sorted(os.listdir(below)) if os.path.isdir(below) else ():
-                if name.endswith(".yaml"):
-                    found.setdefault(name[: -len(".yaml")].lower(), os.path.join(below, name))
+            if os.path.isdir(below):
+                for name, file in _profiles_among(tuple(os.listdir(below)), below):
+                    found.setdefault(name, file)
         return cls(kind, folders, found)
 
     def find(self, name: str) -> Path:

@@ -158,7 +158,7 @@ class Model:
     @property
     def experts(self) -> int:
         """Routed experts of a layer; 1 for a dense model."""
-        return max((operator.experts for block in self.blocks for operator in block.operators), default=1)
+        return max((operator.experts for block in self.kinds_of_blocks for operator in block.operators), default=1)
 
     @property
     def causal(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
 
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
@@ -161,19 +163,48 @@ def forward_pass(
         context_degree: Parts of each sequence; keys and values go around their ranks.
         overlap: Overlap the exchanges of sequence parallelism with the adjacent matrix products.
     """
+    return _forward_pass(_TheModel(model), tensor_degree, sequence_parallel, experts, context_degree, overlap)
+
+
+class _TheModel:
+    """A model as a key, by identity: hashing all its operators would take as long as the pass."""
+
+    __slots__ = ("model",)
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TheModel) and other.model is self.model
+
+    def __hash__(self) -> int:
+        return id(self.model)
+
+
+@lru_cache(maxsize=64)  # checks and searches ask for the same few passes for each of their candidates
+def _forward_pass(
+    key: _TheModel,
+    tensor_degree: int,
+    sequence_parallel: bool,
+    experts: Experts | None,
+    context_degree: int,
+    overlap: bool,
+) -> ForwardPass:
+    model = key.model
     stretches: list[RepeatedBlock] = []
     previous: Block | None = None
     by_tokens = tensor_degree if sequence_parallel else 1
-    for block in model.blocks:
-        if block is previous:
-            stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
-        else:
-            segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
-            if overlap:
-                segments = overlapped(segments, tensor_degree)
-            segments = with_layers(ring_attention(segments, context_degree))
-            stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
-            stretches.append(stretch if experts is None else _with_load(stretch, block, tensor_degree, experts))
+    for _, same in groupby(model.blocks, key=id):
+        blocks = list(same)
+        block = blocks[0]
+        segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
+        if overlap:
+            segments = overlapped(segments, tensor_degree)
+        segments = with_layers(ring_attention(segments, context_degree))
+        stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
+        if experts is not None:
+            stretch = _with_load(stretch, block, tensor_degree, experts)
+        stretches.append(replace(stretch, repeat=len(blocks)))
         previous = block
     return ForwardPass(model.name, tuple(stretches))
 

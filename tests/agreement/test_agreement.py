@@ -20,6 +20,7 @@ from simsys.metrics.result import RunResult
 from simsys.shared_links import MIRRORS_DOUBT
 from simsys.simulation import simulate
 from tests.helpers.random_scenarios import scenario, training_scenario
+from tests.helpers.thorough import cases
 
 FIGURES = ("mean_iteration_s", "steady_iteration_s", "mean_ttft_ms", "mean_tpot_ms", "duration_s", "makespan_s")
 CLOSE, FAR = 0.01, 0.05
@@ -70,7 +71,7 @@ def far_without_warning(draws: list[Draw]) -> list[str]:
     return [str(each) for each in draws if abs(each.off) > FAR and not each.warned]
 
 
-@pytest.mark.parametrize("block", range(9))
+@pytest.mark.parametrize("block", range(cases(9, 3)))
 def test_the_default_answer_is_that_of_high(block: int) -> None:
     seeds = range(10 * block, 10 * block + 10)
     draws = [found for seed in seeds if (found := draw(seed, scenario(seed)))]

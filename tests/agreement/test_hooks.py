@@ -22,6 +22,7 @@ from tests.helpers.random_serving import shared
 from tests.helpers.reference_serving import Limits
 from tests.helpers.replica_harness import disaggregated
 from tests.helpers.serving_harness import serve
+from tests.helpers.thorough import every_second
 
 KINDS = (Scheduler, PrefillPhase, DecodePhase, Router)
 LEVELS = ("medium", "high")
@@ -110,8 +111,7 @@ def sees(module: type, hook: str, level: str, monkeypatch: pytest.MonkeyPatch) -
     return False
 
 
-@pytest.mark.parametrize("module", shipped(), ids=lambda module: module.__name__)
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("level", "module"), every_second(LEVELS, shipped()))
 def test_an_error_in_any_hook_is_seen(module: type, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(module, level)
     unseen = {hook for hook in hooks(module) if not sees(module, hook, level, monkeypatch)}

@@ -158,7 +158,7 @@ def check_parts(high: RunResult, medium: RunResult) -> None:
         assert list(medium.rows[column]) == pytest.approx(list(high.rows[column]), **within), column
 
 
-@settings(max_examples=cases(40))
+@settings(max_examples=cases(40, 8))
 @given(mix=mixes())
 def test_the_levels_agree_where_no_link_is_shared(mix: dict[str, Any]) -> None:
     check_levels(**mix)

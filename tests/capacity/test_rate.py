@@ -27,7 +27,7 @@ def answer() -> GreatestRate:
     return greatest_rate(chat(4.0))
 
 
-@pytest.mark.parametrize("wait", [0.25, 1.0, 8.0])
+@pytest.mark.parametrize("wait", [*(pytest.param(wait, marks=pytest.mark.slow) for wait in (0.25, 8.0)), 1.0])
 def test_one_server_has_the_rate_of_pollaczek_and_khinchine(service_s: tuple[float, float], wait: float) -> None:
     """The mean wait of M/D/1 is load / (2 (1 - load)) services, of which the greatest load follows."""
     prefill_s, each_s = service_s
@@ -53,7 +53,8 @@ def test_the_answer_meets_the_slo_and_two_percent_more_do_not(answer: GreatestRa
 
 def test_it_is_deterministic_and_can_be_pickled() -> None:
     config = one_seat(1.0, slo={"p90_ttft": "1 s"})
-    first, second = greatest_rate(config), pickle.loads(pickle.dumps(greatest_rate))(config)
+    first = greatest_rate(config, tolerance=0.2)
+    second = pickle.loads(pickle.dumps(greatest_rate))(config, tolerance=0.2)
     assert first == second
     assert pickle.loads(pickle.dumps(first)) == first
 
@@ -61,7 +62,7 @@ def test_it_is_deterministic_and_can_be_pickled() -> None:
 def test_where_the_search_begins_matters_less_than_the_tolerance() -> None:
     rates = [
         greatest_rate(one_seat(rate_per_s, slo={"p90_ttft": "1 s"}), tolerance=0.1).requests_per_s or 0.0
-        for rate_per_s in (0.1, 0.7, 50.0)
+        for rate_per_s in (0.1, 50.0)
     ]
     assert 0.0 < max(rates) <= 1.1 * min(rates)
 
@@ -69,7 +70,7 @@ def test_where_the_search_begins_matters_less_than_the_tolerance() -> None:
 def test_a_stricter_slo_never_has_a_greater_rate() -> None:
     rates = [
         greatest_rate(one_seat(0.5, slo={"p90_ttft": f"{limit_ms} ms"}), tolerance=0.2).requests_per_s or 0.0
-        for limit_ms in (10, 500, 1000, 4000)
+        for limit_ms in (10, 500, 4000)
     ]
     assert rates == sorted(rates)
     assert rates[0] == 0.0

@@ -97,9 +97,9 @@ def test_the_user_decides_how_long_is_too_long(tmp_path: Path) -> None:
             "parallelism": {"strategy": "TP_DDP", "tp_degree": 2},
             "simulation": {"lod": "high"},
         },
-        {"workload": {}, "simulation": {"lod": "high"}},
+        {"workload": {"num_requests": 300}, "simulation": {"lod": "high"}},
         {"workload": {"num_requests": 20_000}},
-        {"hardware": {"profile": "dgx-h100", "num_nodes": 256}, "parallelism": {"strategy": "DDP"}},
+        {"hardware": {"profile": "dgx-h100", "num_nodes": 96}, "parallelism": {"strategy": "DDP"}},
     ],
     ids=["sharded", "tensor", "steps", "requests", "gpus"],
 )

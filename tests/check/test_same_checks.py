@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_infeasible_with_advice() -> None:
 def test_both_say_the_same(draw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simsys.simulator.simulate", lambda config, probes, processes, built=None: None)
     verdicts = set()
-    for seed in range(cases(60, 8)):
+    for seed in range(cases(60, 12)):
         data = draw(seed)
         found = by_file(data, tmp_path)
         assert by_python(data) in ([found, ["schema"]] if found else [found]), seed

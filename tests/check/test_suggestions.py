@@ -132,7 +132,7 @@ def scenarios(draw: st.DrawFn) -> SimulationConfig:
 
 
 @given(config=scenarios())
-@settings(max_examples=400 if THOROUGH else 12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400 if THOROUGH else 8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_suggestion_for_training_passes_the_check(config: SimulationConfig) -> None:
     found = check_config(config)
     for place, problem in enumerate(found):
@@ -162,7 +162,7 @@ def served(draw: st.DrawFn) -> SimulationConfig:
 
 
 @given(config=served())
-@settings(max_examples=100 if THOROUGH else 8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100 if THOROUGH else 5, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_suggestion_for_serving_passes_the_check(config: SimulationConfig) -> None:
     found = check_config(config)
     for place, problem in enumerate(found):

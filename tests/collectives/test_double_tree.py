@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from simsys.collectives import CollectiveKind, Path, bytes_sent, get_algorithm
 from simsys.collectives.double_tree import DoubleTree, in_turns, two_trees
 from simsys.errors import UsageError
+from tests.helpers.each_case import each_case
 
 ALL_REDUCE, BROADCAST, REDUCE = CollectiveKind.ALL_REDUCE, CollectiveKind.BROADCAST, CollectiveKind.REDUCE
 SIZES = [2, 3, 4, 5, 7, 8, 12, 13, 16, 33]
 ORACLE = Path(latency_s=500e-9, bytes_per_s=50e9)
 
 
-@pytest.mark.parametrize("size", [*range(2, 70), 255, 256, 257, 1000])
+@each_case("size", [*range(2, 70), 255, 256, 257, 1000])
 def test_an_inner_node_of_one_tree_is_a_leaf_of_the_other(size: int) -> None:
     first, second = two_trees(size)
     for parents in (first, second):
@@ -46,8 +47,8 @@ def edges(kind: CollectiveKind, size: int) -> list[tuple[int, int, int, int]]:
 
 
 @pytest.mark.parametrize("kind", [ALL_REDUCE, BROADCAST, REDUCE])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("chunks", [1, 2, 3, 8, 20])
+@each_case("size", SIZES)
+@each_case("chunks", [1, 2, 3, 8, 20])
 def test_every_chunk_goes_all_the_way(kind: CollectiveKind, size: int, chunks: int) -> None:
     """A chunk is the set of ranks whose contribution it contains."""
     tree_edges = edges(kind, size)
@@ -117,9 +118,9 @@ def test_transfers_in_turns_are_two_sets_without_a_common_end(size: int, random:
     assert split is not None
 
 
-@pytest.mark.parametrize("size", [2, 3, 8, 13, 64, 100])
-@pytest.mark.parametrize("chunks", [1, 8, 64])
-@pytest.mark.parametrize("nbytes", [1.0, 1e6, 1e9])
+@each_case("size", [2, 3, 8, 13, 64, 100])
+@each_case("chunks", [1, 8, 64])
+@each_case("nbytes", [1.0, 1e6, 1e9])
 def test_it_takes_what_sanders_et_al_say(size: int, chunks: int, nbytes: float) -> None:
     step_s = ORACLE.latency_s + nbytes / (2 * chunks) / ORACLE.bytes_per_s
     tree = DoubleTree(chunks)

@@ -13,6 +13,7 @@ from simsys.collectives import CollectiveKind, Path, bytes_sent, get_algorithm
 from simsys.collectives.base import Span
 from simsys.collectives.hierarchical import Hierarchical
 from simsys.errors import UsageError
+from tests.helpers.each_case import each_case
 
 ALL_REDUCE = CollectiveKind.ALL_REDUCE
 NAMES = ("ring", "tree", "direct", "double_tree", "halving_doubling")
@@ -24,7 +25,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", [ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER])
-@pytest.mark.parametrize(("nodes", "each"), [(1, 4), (4, 1), (2, 2), (2, 8), (3, 4), (8, 8)])
+@each_case(("nodes", "each"), [(1, 4), (4, 1), (2, 2), (2, 8), (3, 4), (8, 8)])
 @pytest.mark.parametrize("name", ["hierarchical", "ring/direct", "direct/ring"])
 def test_it_moves_what_a_ring_moves_but_little_across_nodes(
     name: str, kind: CollectiveKind, nodes: int, each: int
@@ -50,7 +51,7 @@ def test_an_all_reduce_follows_its_formula() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [case for case in KINDS if not case[0].startswith("nvls")])
-@pytest.mark.parametrize(("nodes", "each"), [(2, 2), (3, 2), (2, 4), (4, 3)])
+@each_case(("nodes", "each"), [(2, 2), (3, 2), (2, 4), (4, 3)])
 def test_every_pair_of_algorithms_reaches_every_rank(name: str, kind: CollectiveKind, nodes: int, each: int) -> None:
     """What a rank knows at the end stems from all whose data it needs; what a switch adds up has no single sender."""
     size = nodes * each

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from simsys.cli import cli
 from simsys.sweeps.store import FILENAME, Store
-from tests.helpers.sweeps import BASE, experiment
+from tests.helpers.sweeps import BASE, InThisProcess, experiment
 
 GRID = {"over": {"parallelism.tp_degree": [1, 2, 7], "training.batch_size_per_gpu": [1, 10**6]}}
 
@@ -23,6 +23,12 @@ GRID = {"over": {"parallelism.tp_degree": [1, 2, 7], "training.batch_size_per_gp
 def call(*args: object) -> tuple[int, str, str]:
     found = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="simsys")
     return found.exit_code, found.stdout, found.stderr
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting a worker process takes longer than these points."""
+    monkeypatch.setattr("simsys.sweeps.run.local", lambda jobs, timeout_s: InThisProcess)
 
 
 def process(*args: object) -> subprocess.Popen[str]:
@@ -43,6 +49,7 @@ def test_a_sweep_writes_a_table_and_resumes(tmp_path: Path) -> None:
     assert (out / "toy" / "toy_sweep.csv").read_bytes() == table
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_status_and_export_read_the_store(tmp_path: Path) -> None:
     call("sweep", experiment(tmp_path, GRID), "--out", tmp_path, "--jobs", 1)
     folder = tmp_path / "toy"
@@ -60,6 +67,7 @@ def test_status_and_export_read_the_store(tmp_path: Path) -> None:
     assert call("sweep", "status", tmp_path)[0] == 2
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_parts_are_merged(tmp_path: Path) -> None:
     path = experiment(tmp_path, GRID)
     for k in (1, 2):
@@ -71,6 +79,7 @@ def test_parts_are_merged(tmp_path: Path) -> None:
     assert call("sweep", "merge", tmp_path / "all", tmp_path)[0] == 2
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("over", "code"),
     [({"parallelism.tp_degree": [7]}, 2), ({"training.batch_size_per_gpu": [10**6]}, 3)],
@@ -94,6 +103,7 @@ def test_wrong_input_is_refused_before_anything_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_sweep_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     call("sweep", experiment(tmp_path, GRID), "--out", tmp_path, "--jobs", 1)
     other = experiment(tmp_path, {"over": {"parallelism.tp_degree": [1, 4]}})

@@ -24,12 +24,13 @@ from simsys.config.hardware import (
     overlaid,
     profile_names,
 )
-from simsys.config.hardware_schema import Profile, leaves, speaks_for
+from simsys.config.hardware_schema import Profile, is_covered, leaves
 from simsys.config.network import NetworkConfig
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.model.operators import OperatorKind
 from simsys.model.work import Kernel
 from simsys.platform.device_spec import kernel_seconds
+from tests.helpers.each_case import each_case
 
 LOADERS = {"gpu": load_gpu, "node": load_node, "fabric": load_fabric, "engine": load_engine}
 SHIPPED = [(kind, name) for kind in ("gpu", "node", "fabric", "engine") for name in profile_names(kind)]  # type: ignore[arg-type]
@@ -76,7 +77,7 @@ def test_every_shipped_number_has_a_source_that_is_not_the_user(kind: str, name:
     ]
     assert numbers
     for path in numbers:
-        assert any(speaks_for(key, path) for key in profile.sources), path
+        assert is_covered(path, profile.sources), path
     assert "user" not in profile.sources.values()
 
 
@@ -188,7 +189,7 @@ def test_engines_are_ordered_as_measured() -> None:
 
 
 @pytest.mark.parametrize("name", GPUS)
-@pytest.mark.parametrize("kind", list(OperatorKind))
+@each_case("kind", list(OperatorKind))
 def test_every_shipped_gpu_runs_every_kind_of_kernel_slower_than_its_peaks(name: str, kind: OperatorKind) -> None:
     spec = build_device_spec(load_gpu(name))
     for dtype, peak in spec.peak_flop_per_s.items():

@@ -17,6 +17,7 @@ from simsys.deployments import EmittedFile, emit, read_back, target_of
 from simsys.deployments.deployment import deployment_of
 from simsys.deployments.emission import canonical_settings
 from simsys.errors import ConfigError, UsageError
+from tests.helpers.each_case import each_case
 from tests.helpers.random_deployments import serving_deployment
 from tests.helpers.thorough import cases
 
@@ -76,7 +77,7 @@ def test_random_scenarios_are_read_back_or_each_setting_without_an_option_is_nam
 
 
 @pytest.mark.parametrize("target", ENGINES)
-@pytest.mark.parametrize("seed", range(20))
+@each_case("seed", range(20))
 def test_a_refused_scenario_is_written_without_the_named_settings(target: str, seed: int) -> None:
     data = serving_deployment(random.Random(f"{target} {seed}"), ENGINES[target], pools=target in WITH_POOLS)
     try:

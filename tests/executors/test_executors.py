@@ -26,6 +26,7 @@ from simsys.platform.topology import Topology, full_mesh, ring, single_switch
 from simsys.probes import Probe
 from simsys.rank import Rank
 from simsys.teams import Team
+from tests.helpers.each_case import each_case
 from tests.helpers.thorough import cases
 from tests.helpers.toys import BANDWIDTH, LATENCY, TOY, Log, Program, Run, simulate, work_of
 
@@ -54,8 +55,8 @@ def once(verb: str, nbytes: float) -> Program:
 
 
 @both_levels
-@pytest.mark.parametrize("nbytes", SIZES)
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
+@each_case("nbytes", SIZES)
+@each_case("n", [2, 3, 4, 8])
 @pytest.mark.parametrize(
     ("verb", "algorithm", "topology", "seconds"),
     [

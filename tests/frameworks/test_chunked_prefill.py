@@ -11,6 +11,7 @@ from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.config.validation import validate
 from simsys.errors import ConfigError
 from simsys.serving.requests import RequestTable
+from tests.helpers.each_case import each_case
 from tests.helpers.reference_serving import Limits, ReferenceEngine
 from tests.helpers.serving_harness import HOST, SLOW_HOST, StepSeconds, serve
 
@@ -43,7 +44,7 @@ def limits(rng: random.Random) -> Limits:
     )
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@each_case("seed", range(CASES))
 def test_decisions_and_times_are_those_of_the_naive_engine(seed: int) -> None:
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)

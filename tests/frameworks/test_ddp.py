@@ -19,6 +19,8 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.plan import Block
 from simsys.simulation import simulate
 from simsys.testing import check_framework, record
+from tests.helpers.each_case import each_case
+from tests.helpers.thorough import every_second
 from tests.helpers.toys import Run, work_of
 from tests.helpers.training_toys import block_of, ring_seconds, train
 
@@ -56,8 +58,9 @@ def exchange_seconds(exchange: CompressedExchange, ranks: int = RANKS) -> float:
     return sum(rounds[kind] * ring_seconds(nbytes, ranks) for kind, nbytes in exchange.collectives)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"bucket_size": "100 kB"}])
+@pytest.mark.parametrize(
+    ("method", "options"), every_second(METHODS, [{}, {"overlap": False}, {"bucket_size": "100 kB"}])
+)
 def test_it_conforms_with_every_compression(method: str, options: dict[str, Any]) -> None:
     check_framework(DDP, compression=method, **options)
 
@@ -78,9 +81,9 @@ VOLUMES = {  # bytes that each of n ranks sends for a model of NBYTES a layer, o
 }
 
 
-@pytest.mark.parametrize("micro_batches", [1, 3])
-@pytest.mark.parametrize("bucket", ["3 MB", "1 GB"])
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@each_case("micro_batches", [1, 3])
+@each_case("bucket", ["3 MB", "1 GB"])
+@each_case("ranks", [2, 4, 8])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_rank_sends_what_the_compression_leaves(
     method: str, ranks: int, bucket: str, micro_batches: int
@@ -177,24 +180,24 @@ def test_a_bucket_is_compressed_just_before_it_is_sent(method: str) -> None:
     assert names[last + 1 + count :] == ["optimizer"]
 
 
+RUNS = [
+    (Layout(data=4), "1f1b", 1, 1),
+    (Layout(data=4), "1f1b", 1, 3),
+    (Layout(tensor=2, data=4), "1f1b", 1, 2),
+    (Layout(data=4, pipeline=2), "1f1b", 1, 4),
+    (Layout(tensor=2, data=2, pipeline=2), "gpipe", 1, 3),
+    (Layout(data=2, pipeline=2), "interleaved", 2, 4),
+    (Layout(data=2, pipeline=2), "zb_h1", 1, 3),
+]
+
+
 @pytest.mark.parametrize(
-    ("layout", "schedule", "count", "micro_batches"),
-    [
-        (Layout(data=4), "1f1b", 1, 1),
-        (Layout(data=4), "1f1b", 1, 3),
-        (Layout(tensor=2, data=4), "1f1b", 1, 2),
-        (Layout(data=4, pipeline=2), "1f1b", 1, 4),
-        (Layout(tensor=2, data=2, pipeline=2), "gpipe", 1, 3),
-        (Layout(data=2, pipeline=2), "interleaved", 2, 4),
-        (Layout(data=2, pipeline=2), "zb_h1", 1, 3),
-    ],
+    ("run", "method", "options"),
+    every_second(RUNS, METHODS, [{}, {"overlap": False}, {"static_graph": True, "bucket_size": "2 MB"}]),
 )
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"static_graph": True, "bucket_size": "2 MB"}])
-def test_the_levels_of_detail_agree(
-    layout: Layout, schedule: str, count: int, micro_batches: int, method: str, options: dict[str, Any]
-) -> None:
+def test_the_levels_of_detail_agree(run: tuple[Layout, str, int, int], method: str, options: dict[str, Any]) -> None:
     """Times of computation, compression and communication are alike, so that what hides what changes."""
+    layout, schedule, count, micro_batches = run
 
     def block(backward_s: float) -> Block:
         return layer(

@@ -14,6 +14,7 @@ from simsys.errors import UsageError
 from simsys.executors import LEVELS
 from simsys.parallel.layout import Layout
 from simsys.testing import check_framework, record
+from tests.helpers.thorough import every_second
 from tests.helpers.training_toys import block_of, ring_seconds, train
 
 both_levels = pytest.mark.parametrize("level", LEVELS)
@@ -143,22 +144,20 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "schedule", "count", "micro_batches"), RUNS)
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("fsdp", {}),
-        ("fsdp", {"reshard_after_forward": False, "no_sync": True}),
-        ("fsdp", {"shard_size": 2}),
-        ("fsdp", {"forward_prefetch": False, "backward_prefetch": False}),
-        ("zero1", {"bucket_size": "5 MB"}),
-        ("zero2", {"bucket_size": "5 MB"}),
-    ],
-)
-def test_the_levels_of_detail_agree(
-    layout: Layout, schedule: str, count: int, micro_batches: int, name: str, options: dict[str, Any]
-) -> None:
+SETTINGS: list[tuple[str, dict[str, Any]]] = [
+    ("fsdp", {}),
+    ("fsdp", {"reshard_after_forward": False, "no_sync": True}),
+    ("fsdp", {"shard_size": 2}),
+    ("fsdp", {"forward_prefetch": False, "backward_prefetch": False}),
+    ("zero1", {"bucket_size": "5 MB"}),
+    ("zero2", {"bucket_size": "5 MB"}),
+]
+
+
+@pytest.mark.parametrize(("run", "setting"), every_second(RUNS, SETTINGS))
+def test_the_levels_of_detail_agree(run: tuple[Layout, str, int, int], setting: tuple[str, dict[str, Any]]) -> None:
     """Times of computation and communication are alike, so that what hides what changes all the time."""
+    (layout, schedule, count, micro_batches), (name, options) = run, setting
     tensor_bytes = 1e6 if layout.tensor > 1 else 0.0
 
     def block(size: float, forward_s: float) -> Any:

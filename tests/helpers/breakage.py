@@ -155,8 +155,11 @@ def _scaled(value: Any, factor: float) -> Any:
         return f"{float(found[1]) * factor} {found[2]}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    scaled = value * factor
-    return int(scaled) if isinstance(value, int) and float(scaled).is_integer() else scaled
+    try:
+        scaled = float(value * factor)
+    except OverflowError:  # a whole number beyond all floats
+        return value
+    return int(scaled) if isinstance(value, int) and scaled.is_integer() else scaled
 
 
 @st.composite

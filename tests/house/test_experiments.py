@@ -24,8 +24,15 @@ FOLDER = Path(next(iter(experiments.__path__)))
 FILES = sorted(FOLDER.glob("*.yaml"))
 SCENARIOS = [config for file in FILES for config in read_scenarios(file)]  # checked in test_check.py
 FEW_ITERATIONS, FEW_REQUESTS = 3, 20
-SLOW = {"llama3.1-405b-16416xH100-month"}
-"""The routes among 2,052 nodes take long; the same model on 512 GPUs does not."""
+SLOW = {
+    "llama3.1-405b-16416xH100-month",  # the routes among 2,052 nodes
+    "megatron-175b-tp8-pp12-1536xA100",
+    "gpt3-175b-tp8-pp8-interleaved-512xA100",
+    "mixtral-8x7b-tp2-ep8-pp4-64xH100",
+    "eight-replicas-round-robin",
+    "eight-replicas-central-queue",
+}
+"""They take long, and differ in a number or in one setting from others that are run."""
 
 
 def shortened(config: SimulationConfig) -> SimulationConfig:

@@ -12,6 +12,7 @@ import pytest
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.metrics.definitions import metrics_by_name
 from simsys.metrics.result import SHOWN, RunResult
+from tests.helpers.each_case import each_case
 from tests.helpers.places import ROOT
 
 SCRIPT = ROOT / "scripts" / "make_metrics_page.py"
@@ -78,7 +79,7 @@ def test_every_definition_is_of_a_metric_that_there_is(scenario: dict[str, Any],
     assert {metrics_by_name()[name].only != "" for name in missing} <= {True}
 
 
-@pytest.mark.parametrize("name", sorted(metrics_by_name()))
+@each_case("name", sorted(metrics_by_name()))
 def test_a_value_is_a_number_where_the_definition_says_so(name: str) -> None:
     metric = metrics_by_name()[name]
     assert metric.meaning[0].islower() or metric.meaning[:3].isupper() or metric.meaning[0].isdigit()

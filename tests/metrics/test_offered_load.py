@@ -15,6 +15,7 @@ from simsys.metrics.offered_load import load_metrics, load_warnings
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
 from simsys.serving.requests import RequestTable
+from tests.helpers.each_case import each_case
 
 
 def queue(rate: float, count: int, *, service_s: float = 1.0, latency_s: float = 0.0) -> ServingLog:
@@ -132,7 +133,7 @@ def test_requests_that_fill_the_batch_without_a_queue_are_no_steady_state() -> N
     assert load(log, 5.0)["steady"] == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_case("seed", range(20))
 @pytest.mark.parametrize("count", [30, 100, 1000])
 def test_chance_is_no_growth(count: int, seed: int) -> None:
     """Poisson arrivals whose requests take 5 s on average, of 10 s or more that they come in."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from simsys.metrics.saturation import BACKLOGGED, OVERLOADED, STABLE, Backlog, backlog, saturation
+from tests.helpers.each_case import each_case
 
 
 def queue(load: float, count: int, *, seed: int = 0, gaps: str = "poisson") -> tuple[np.ndarray, np.ndarray]:
@@ -25,8 +26,8 @@ def label(arrival_s: np.ndarray, served_s: np.ndarray) -> str:
     return saturation(backlog(arrival_s, served_s), float((served_s - arrival_s).mean()), 1.0)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("count", [400, 10_000])
+@each_case("seed", range(5))
+@each_case("count", [400, 10_000])
 @pytest.mark.parametrize(
     ("load", "expected"),
     [(0.1, STABLE), (0.5, STABLE), (0.9, BACKLOGGED), (1.3, OVERLOADED), (2.0, OVERLOADED)],

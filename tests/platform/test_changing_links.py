@@ -63,7 +63,7 @@ def test_collectives_on_links_that_change_end_as_if_every_step_were_simulated(mo
     """Quiet, step by step, and in plain SimPy."""
     quiet_class, eager_class, naive_class = MODELS[model]
     saved = 0
-    for seed in range(cases(60, 12 if model == "fair" else 4)):
+    for seed in range(cases(60, 15 if model == "fair" else 12)):
         rng = random.Random(f"{shape} {seed} changing")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         plan, changes = random_plan(topology, rng), random_changes(topology, rng, 120.0)
@@ -93,7 +93,7 @@ def arrivals(network: Network[Any], messages: Iterable[Message]) -> list[float]:
 @pytest.mark.parametrize("block", range(2))
 def test_fair_shares_follow_links_that_change(shape: str, block: int) -> None:
     """Against rates that are found anew at every arrival, departure and change."""
-    for seed in range(cases(60)):
+    for seed in range(cases(60, 8)):
         rng = random.Random(f"{shape} {block} {seed} changing")
         topology = with_speeds_of_their_own(FAIR_SHAPES[shape], rng)
         messages, changes = flow_set(topology, rng), random_changes(topology, rng, 60.0)

@@ -10,6 +10,7 @@ import pytest
 import simpy
 
 from simsys.platform.environment import Environment
+from tests.helpers.each_case import each_case
 
 Trace = list[tuple[Any, ...]]
 
@@ -83,7 +84,7 @@ def outcome(make: Callable[[], simpy.Environment], seed: int, until: float | Non
 
 
 @pytest.mark.parametrize("until", [None, 2, 3.5])
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_random_programs_do_the_same_in_the_same_order_as_in_simpy(seed: int, until: float | None) -> None:
     ours = outcome(Environment, seed, until)
     assert ours == outcome(simpy.Environment, seed, until)

@@ -17,7 +17,7 @@ from tests.helpers.thorough import cases
 
 TRAINING = (2, 3, 4, 9, 14, 22, 37)
 """Random training whose transfers meet or do not, on several networks."""
-CLUSTERS = (12, 26, 29, 36)
+CLUSTERS = (pytest.param(12, marks=pytest.mark.slow), 26, 29, 36)
 
 
 def run(given: dict[str, Any], lod: str, **network: Any) -> RunResult:

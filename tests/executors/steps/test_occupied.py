@@ -70,7 +70,7 @@ def serve(
     return replicated(requests, caps, replicas=teams, **shared)
 
 
-@settings(max_examples=cases(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(150, 10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 1_000_000),
     policy=st.sampled_from(POLICIES),

@@ -72,7 +72,7 @@ def compared(seed: int, policy: type[Scheduler], router: type[Router]) -> None:
 chosen = given(seed=st.integers(0, 1_000_000), policy=st.sampled_from(POLICIES), router=st.sampled_from(ROUTERS))
 
 
-@settings(max_examples=cases(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(150, 8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(seed=289628, policy=WeightedFairQueueing, router=LeastKV)  # who waits finds less in the cache, and so fits
 @chosen
 def test_a_jump_is_bit_identical_to_its_steps(seed: int, policy: type[Scheduler], router: type[Router]) -> None:
@@ -88,7 +88,7 @@ def test_it_is_however_rare_the_case(seed: int, policy: type[Scheduler], router:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_steps_take_what_operations_one_by_one_take(policy: type[Scheduler]) -> None:
-    for seed in range(12):
+    for seed in range(cases(12)):
         requests, found, given = scenario(seed)
         given |= {"policy": policy, "replicas": 1}
         jump, single = (

@@ -25,7 +25,7 @@ def test_memory_is_that_of_the_built_job(config):
     base, _, found = candidates(config)
     capacity = base.cluster.smallest.memory_bytes
 
-    for each in random.Random(1).sample(found, cases(60)):
+    for each in random.Random(1).sample(found, cases(60, 10)):
         job = build_job(settled(base, each))
         assert each.memory_share * capacity == pytest.approx(sum(job.memory_bytes.values()), rel=1e-12), each
 
@@ -42,7 +42,7 @@ def test_layouts_that_are_left_out_are_refused_by_the_check():
         for kind in axes.kinds_of(division)
     ]
     assert len(every) > len(fits) > 0
-    for each in random.Random(2).sample(every, cases(150)):
+    for each in random.Random(2).sample(every, cases(150, 8)):
         problems = check_config(settled(base, each))
         assert bool(problems) != ((each.division, each.variant) in fits), (each, problems)
 
