@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from simsys.commands.options import JSON, answer_json, common, no_modules, with_
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
-    from simsys.fidelity.case import Case
+    from simsys.fidelity.case import Case, Prediction
     from simsys.fidelity.tables.reading import Reading
     from simsys.report.validation import Validation
 
@@ -54,7 +54,16 @@ if TYPE_CHECKING:
     "--expected-losses",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write the expected loss of choices among layouts, as YAML.",
+    help="Write the expected loss of choices among measured runs, as YAML.",
+)
+@click.option(
+    "--choices-page",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Replace the section on choices of a page written by 'simsys calibrate --page'.",
+)
+@click.option(
+    "--notes", type=click.Path(path_type=Path), help="YAML with the known causes of errors, by group, for that page."
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
 @JSON
@@ -69,6 +78,8 @@ def validate(
     expected_errors: Path | None,
     expected_ratios: Path | None,
     expected_losses: Path | None,
+    choices_page: Path | None,
+    notes: Path | None,
     jobs: int,
     as_json: bool,
 ) -> None:
@@ -104,11 +115,30 @@ def validate(
         from simsys.fidelity.ratios import write_errors_of_ratios
 
         written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
-    if expected_losses is not None:
+    written += _write_choices(predictions, heading, expected_losses, choices_page, notes)
+    _print(found, written, as_json=as_json)
+
+
+def _write_choices(
+    predictions: Sequence[Prediction],
+    heading: Callable[[str], str],
+    losses: Path | None,
+    page: Path | None,
+    notes: Path | None,
+) -> list[Path]:
+    """Write the expected losses and the section of a page, if they are wanted."""
+    written: list[Path] = []
+    if losses is not None:
         from simsys.fidelity.expected import write_expected_losses
 
-        written += write_expected_losses(expected_losses, predictions, heading=heading("--expected-losses"))
-    _print(found, written, as_json=as_json)
+        written += write_expected_losses(losses, predictions, heading=heading("--expected-losses"))
+    if page is not None:
+        from simsys.report.choices_section import replace_choices
+        from simsys.report.fidelity_page import Notes
+
+        known = Notes.read(notes) if notes is not None else Notes()
+        written += replace_choices(page, predictions, made=heading("--choices-page"), causes=known.choices)
+    return written
 
 
 def _print(found: Validation, written: Sequence[Path], *, as_json: bool) -> None:

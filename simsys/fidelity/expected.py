@@ -14,8 +14,9 @@ from simsys.config.expected_errors import ALL, load_of
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Named
 from simsys.fidelity.case import Prediction
-from simsys.fidelity.errors import errors_of, split
-from simsys.fidelity.ranking import ranking_of
+from simsys.fidelity.choices import ASKED, choices_of
+from simsys.fidelity.errors import errors_of
+from simsys.fidelity.ranking import Ranking, rankings
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
@@ -76,21 +77,29 @@ def write_errors_by_regime(
 
 
 def losses_to_expect(predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Return, by family, the loss of choices among layouts, as `simsys.config.expected_losses` reads it.
+    """Return, by family, the loss of the choice of a search, then of each kind of choice if there are several.
 
     Args:
         predictions: Predictions of held-out rows.
+
+    Returns:
+        Content of the file that `simsys.config.expected_losses` reads.
     """
-    found = {name: ranking_of(own) for name, own in split(predictions, lambda each: each.case.family).items()}
+    found: dict[str, Any] = {}
+    for family, choices in sorted(choices_of(predictions).items()):
+        kinds = {kind: _loss(ranking) for kind, ranking in rankings(choices).items()}
+        if ASKED.get(family) in kinds:
+            found[family] = {**kinds[ASKED[family]], **({"choices": kinds} if len(kinds) > 1 else {})}
+    return found
+
+
+def _loss(ranking: Ranking) -> dict[str, Any]:
     return {
-        name: {
-            "loss": round(ranking.regret, 4),
-            "sets": ranking.sets,
-            "rows": ranking.rows,
-            "rank_correlation": round(ranking.spearman, 3),
-        }
-        for name, ranking in sorted(found.items())
-        if ranking is not None
+        "loss": round(ranking.loss, 4),
+        "sets": ranking.sets,
+        "rows": ranking.rows,
+        "rank_correlation": round(ranking.spearman, 3),
+        **({"beyond_limits": round(ranking.beyond, 3)} if ranking.beyond else {}),
     }
 
 

@@ -1,8 +1,8 @@
-"""Whether predictions choose the right layout: rank correlation and regret among rows that differ only in layout."""
+"""Whether predictions choose right: rank correlation and regret among rows that differ in one choice alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -13,100 +13,142 @@ from numpy.typing import NDArray
 from simsys.fidelity.case import Prediction, Run
 
 FEWEST = 3
-"""Layouts below which a set is not ranked."""
+"""Candidates below which a set is not ranked."""
+LAYOUT = "layout"
+"""The choice among layouts of a training job."""
+
+
+@dataclass(frozen=True, order=True)
+class Worth:
+    """How good a candidate is; the smallest is the best.
+
+    Args:
+        beyond: How far a latency is beyond its limit, relative to the limit; 0 within all limits.
+        cost: Time, or a cost by token, in any unit.
+    """
+
+    beyond: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the measured candidates of a choice.
+
+    Args:
+        row: One of its measured values with its prediction.
+        predicted: Its worth as predicted.
+        measured: Its worth as measured.
+        rows: Number of its measured values.
+    """
+
+    row: Prediction
+    predicted: Worth
+    measured: Worth
+    rows: int
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice among one set of rows that differ only in their layout.
+    """The choice among one set of candidates.
 
     Args:
-        picked: A row of the layout with the best prediction.
-        best: A row of the layout with the best measurement.
-        rows: Number of rows of the set.
-        spearman: Rank correlation of predicted and measured values.
-        regret: Relative loss by the choice of `picked` instead of `best`, in measured values. A layout that was
-            measured several times counts once, with the mean of its measurements.
+        picked: The candidate with the best prediction.
+        best: The candidate with the best measurement.
+        rows: Number of measured values of the set.
+        spearman: Rank correlation of predicted and measured worth.
     """
 
-    picked: Prediction
-    best: Prediction
+    picked: Candidate
+    best: Candidate
     rows: int
     spearman: float
-    regret: float
+
+    @property
+    def regret(self) -> float:
+        """Relative loss by the choice of `picked` instead of `best`, as measured: its additional time or cost.
+
+        Beyond a limit of latency, it is the larger of that and the part beyond the limit.
+        """
+        picked, best = self.picked.measured, self.best.measured
+        return max(picked.cost / best.cost - 1.0, picked.beyond)
+
+    def loss_of(self, kind: str) -> float:
+        """The loss as it is stated for a kind: the regret of a layout, else the share of the best throughput.
+
+        A regret of 1, twice the cost, is half of the best throughput.
+        """
+        return self.regret if kind == LAYOUT else self.regret / (1.0 + self.regret)
+
+    @classmethod
+    def among(cls, candidates: Sequence[Candidate]) -> Choice:
+        """Return the choice among at least one candidate."""
+        return cls(
+            picked=min(candidates, key=lambda each: each.predicted),
+            best=min(candidates, key=lambda each: each.measured),
+            rows=sum(each.rows for each in candidates),
+            spearman=spearman(
+                _places([each.predicted for each in candidates]), _places([each.measured for each in candidates])
+            ),
+        )
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Quality of the choices among layouts.
+    """Quality of choices of one kind.
 
     Args:
-        sets: Number of sets of at least three layouts.
-        rows: Number of their rows.
-        spearman: Mean rank correlation of predicted and measured values over the sets.
-        regret: Mean regret over the sets.
+        sets: Number of sets of at least three candidates.
+        rows: Number of their measured values.
+        spearman: Mean rank correlation of predicted and measured worth over the sets.
+        loss: Mean loss over the sets: for layouts, additional time; otherwise, share of the best throughput.
+        beyond: Share of the choices that are beyond a limit of latency as measured.
     """
 
     sets: int
     rows: int
     spearman: float
-    regret: float
+    loss: float
+    beyond: float = 0.0
 
     @classmethod
-    def of(cls, choices: Sequence[Choice]) -> Ranking:
-        """Return the means over at least one choice."""
+    def of(cls, choices: Sequence[Choice], kind: str = LAYOUT) -> Ranking:
+        """Return the means over at least one choice of a kind."""
         return cls(
             sets=len(choices),
             rows=sum(each.rows for each in choices),
             spearman=fmean(each.spearman for each in choices),
-            regret=fmean(each.regret for each in choices),
+            loss=fmean(each.loss_of(kind) for each in choices),
+            beyond=fmean(each.picked.measured.beyond > 0.0 for each in choices),
         )
 
 
-def ranking_of(predictions: Sequence[Prediction]) -> Ranking | None:
-    """Return the quality of all choices; None if there is no set of at least three layouts."""
-    found = choices_of(predictions)
-    return Ranking.of(found) if found else None
-
-
-def choices_of(predictions: Sequence[Prediction]) -> list[Choice]:
-    """Return the choices among at least three layouts whose measurements differ."""
+def layout_choices(predictions: Sequence[Prediction]) -> list[Choice]:
+    """Return the choices among at least three layouts whose measured times differ."""
     sets: dict[Any, dict[Run, list[Prediction]]] = {}
     for each in predictions:
         if each.case.layouts and each.case.run is not None and each.predicted is not None:
             sets.setdefault((each.case.metric, each.case.layouts), {}).setdefault(each.case.run, []).append(each)
-    found = [[_Layout.of(repeats) for repeats in runs.values()] for runs in sets.values()]
-    return [_choice(layouts) for layouts in found if _varies(layouts)]
+    return choices_among([_layout(repeats) for repeats in runs.values()] for runs in sets.values())
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """One layout: one of its rows, its prediction, and the mean of its measurements."""
-
-    row: Prediction
-    predicted: float
-    measured: float
-    rows: int
-
-    @classmethod
-    def of(cls, repeats: Sequence[Prediction]) -> _Layout:
-        first = repeats[0]
-        measured = fmean(each.case.measured for each in repeats)
-        return cls(first, first.predicted or 0.0, measured, len(repeats))
+def choices_among(sets: Iterable[Sequence[Candidate]]) -> list[Choice]:
+    """Return the choices among at least three candidates whose measurements differ."""
+    return [Choice.among(own) for own in sets if len(own) >= FEWEST and len({each.measured for each in own}) > 1]
 
 
-def _choice(layouts: Sequence[_Layout]) -> Choice:
-    more_is_better = "_per_s" in layouts[0].row.case.metric
-    best_of = max if more_is_better else min
-    picked = best_of(layouts, key=lambda each: each.predicted)
-    best = best_of(layouts, key=lambda each: each.measured)
-    return Choice(
-        picked=picked.row,
-        best=best.row,
-        rows=sum(each.rows for each in layouts),
-        spearman=spearman([each.predicted for each in layouts], [each.measured for each in layouts]),
-        regret=(best.measured / picked.measured if more_is_better else picked.measured / best.measured) - 1.0,
-    )
+def rankings(choices: Mapping[str, Sequence[Choice]]) -> dict[str, Ranking]:
+    """Return the quality of the choices of each kind that has any."""
+    return {kind: Ranking.of(own, kind) for kind, own in choices.items() if own}
+
+
+def _layout(repeats: Sequence[Prediction]) -> Candidate:
+    """Return a layout: a layout that was measured several times counts once, with the mean of its measurements."""
+    first = repeats[0]
+    predicted, measured = first.predicted or 0.0, fmean(each.case.measured for each in repeats)
+    if "_per_s" in first.case.metric:
+        predicted, measured = 1.0 / predicted, 1.0 / measured
+    return Candidate(first, Worth(0.0, predicted), Worth(0.0, measured), len(repeats))
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
@@ -122,12 +164,14 @@ def spearman(left: Sequence[float], right: Sequence[float]) -> float:
     return round(float(np.corrcoef(ranks)[0, 1]), 12)
 
 
+def _places(worths: Sequence[Worth]) -> list[float]:
+    """Return the place of each in the order of all; equal ones have the same place."""
+    places = {worth: float(place) for place, worth in enumerate(sorted(set(worths)))}
+    return [places[worth] for worth in worths]
+
+
 def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     mean: NDArray[np.float64] = (last - (counts - 1) / 2.0)[inverse]
     return mean
-
-
-def _varies(layouts: Sequence[_Layout]) -> bool:
-    return len(layouts) >= FEWEST and len({each.measured for each in layouts}) > 1

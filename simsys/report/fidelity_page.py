@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 from simsys.config.document import read_document
 from simsys.errors import UsageError
 from simsys.fidelity.case import Prediction
+from simsys.fidelity.choices import choices_of
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, tag_of, unsupported
-from simsys.fidelity.ranking import Choice, Ranking, choices_of
-from simsys.fidelity.scenario_run import ScenarioRun
+from simsys.report.choices_section import choices_section
 from simsys.report.drawing import new_figure, write_figure
 from simsys.report.files import write_files
+from simsys.report.markdown_table import markdown_table
 from simsys.report.validation import TAGS
-from simsys.sums import ordered_sum
 
 WORST = 10
 WORST_ROWS = 3
@@ -31,7 +31,7 @@ class Notes:
 
     Args:
         causes: Known causes of bad predictions, by group.
-        choices: Known causes of wrong choices of layout, by group.
+        choices: Known causes of wrong choices, by group.
         not_modelled: Effects that simsys does not model.
     """
 
@@ -85,25 +85,25 @@ def _page(families: Mapping[str, Sequence[Prediction]], command: str, notes: Not
         "",
         "A *balanced* error is a mean over sources of their mean errors. Bias is predicted over measured, minus one.",
         "",
-        *_table(
+        *markdown_table(
             ("", "measured values", "predicted", "balanced", "median", "p90", "bias"),
             ([name, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for name, e in _each(families)),
         ),
     ]
     for name, found in families.items():
         yield from _family(name, found, notes)
+    yield from choices_section(choices_of([each for own in families.values() for each in own]), notes.choices)
     if notes.not_modelled:
         yield from ["## What is not modelled", "", *(f"- {text}" for text in notes.not_modelled), ""]
 
 
 def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[str]:
     yield from [f"## {name.capitalize()}", "", f"![predicted over measured](images/fidelity_{name}.png)", ""]
-    yield from _choices(choices_of(found), notes)
     for tag in TAGS.get(name, ()):
         parts = by_tag(found, tag)
         if len(parts) > 1:
             head = (tag, "values", "predicted", "balanced", "median", "p90", "bias")
-            yield from _table(
+            yield from markdown_table(
                 head, ([key, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for key, e in parts.items())
             )
     worst = _worst(found)
@@ -112,70 +112,14 @@ def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[st
         rows = (
             [key, f"{e.balanced_mape:.0%}", f"{e.bias:+.0%}", notes.causes.get(key, "not known")] for key, e in worst
         )
-        yield from _table(("group", "error", "bias", "known cause"), rows)
+        yield from markdown_table(("group", "error", "bias", "known cause"), rows)
     reasons = Counter[str]()
     for reason, count in unsupported(found).items():
         reasons[reason.split(" does not fit: ")[0]] += count  # without the missing amount
     if reasons:
         yield from ["Not predicted:", ""]
-        yield from _table(("values", "reason"), ([f"{rows:,}", reason] for reason, rows in reasons.most_common()))
-
-
-def _choices(choices: Sequence[Choice], notes: Notes) -> Iterator[str]:
-    """Quality of the choice of layout by group, and the most costly choices."""
-    if not choices:
-        return
-    whole = Ranking.of(choices)
-    yield (
-        f"Choice of layout: over {whole.sets:,} sets of rows that differ in layout only, the rank correlation "
-        f"is {whole.spearman:.2f}, and the layout predicted best is {whole.regret:.1%} slower than the best."
-    )
-    yield ""
-    groups: dict[str, list[Choice]] = {}
-    for each in choices:
-        groups.setdefault(each.picked.case.group, []).append(each)
-    by_loss = sorted(groups.items(), key=lambda item: (-ordered_sum(each.regret for each in item[1]), item[0]))
-    rows = (
-        [
-            group,
-            f"{len(own)}",
-            f"{Ranking.of(own).spearman:.2f}",
-            f"{Ranking.of(own).regret:.1%}",
-            f"{ordered_sum(each.regret for each in own) / len(choices):.1%}",
-            notes.choices.get(group, "not known") if any(each.regret for each in own) else "",
-        ]
-        for group, own in by_loss
-    )
-    yield from _table(("group", "sets", "rank correlation", "slower", "of the whole", "known cause"), rows)
-    dearest = sorted((each for each in choices if each.regret > 0.0), key=lambda each: -each.regret)[:WORST]
-    if dearest:
-        yield from ["The most costly choices:", ""]
-        shown = (_choice_row(each) for each in dearest)
-        yield from _table(("group", "chosen instead of the best", "predicted", "measured", "slower"), shown)
-
-
-def _choice_row(choice: Choice) -> list[str]:
-    picked, best = choice.picked, choice.best
-    unit = picked.case.unit
-    return [
-        picked.case.group,
-        _differences(picked, best),
-        f"{picked.predicted:.4g} for {best.predicted:.4g} {unit}",
-        f"{picked.case.measured:.4g} for {best.case.measured:.4g} {unit}",
-        f"{choice.regret:.0%}",
-    ]
-
-
-def _differences(picked: Prediction, best: Prediction) -> str:
-    """Differences between two layouts, as ``tp_degree 2 for 4``."""
-    here, there = picked.case.run, best.case.run
-    if not isinstance(here, ScenarioRun) or not isinstance(there, ScenarioRun):
-        return ""
-    return ", ".join(f"{name} {_setting(a)} for {_setting(b)}" for name, (a, b) in here.differences(there).items())
-
-
-def _setting(value: Any) -> str:
-    return "none" if value is None else str(value)
+        counted = ([f"{rows:,}", reason] for reason, rows in reasons.most_common())
+        yield from markdown_table(("values", "reason"), counted)
 
 
 def _worst(found: Sequence[Prediction]) -> list[tuple[str, Errors]]:
@@ -193,11 +137,6 @@ def _shares(errors: Errors) -> list[str]:
         return ["-"] * 4
     sizes = (errors.balanced_mape, errors.median_error or 0.0, errors.p90_error or 0.0)
     return [*(f"{share:.1%}" for share in sizes), f"{errors.bias:+.1%}"]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return [*(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines), ""]
 
 
 def _scatter(name: str, found: Sequence[Prediction], folder: Path) -> Path:

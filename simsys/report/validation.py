@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 from simsys.errors import Problem
 from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.choices import family_choices
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, unsupported
-from simsys.fidelity.ranking import Ranking, ranking_of
+from simsys.fidelity.ranking import Ranking, rankings
 from simsys.report.csv_table import write_csv
 from simsys.report.files import write_files
 from simsys.report.text import WIDTH, number, percent, wrap
@@ -90,9 +91,9 @@ class Validation:
             parts = by_tag(found, tag)
             if len(parts) > 1:
                 lines += ["", *_error_table(f"by {tag}", parts)]
-        ranking = ranking_of(found)
-        if ranking is not None:
-            lines += ["", _ranking_text(ranking)]
+        choices = rankings(family_choices(name, found))
+        if choices:
+            lines += ["", *_choice_lines(choices)]
         reasons = unsupported(found)
         if reasons:
             lines += ["", "not predicted"]
@@ -147,11 +148,11 @@ def _value_dict(each: Prediction) -> dict[str, Any]:
 
 
 def _family_dict(name: str, found: Sequence[Prediction]) -> dict[str, Any]:
-    ranking = ranking_of(found)
+    choices = rankings(family_choices(name, found))
     return {
         **_errors_dict(errors_of(found)),
         **{f"by_{tag}": {key: _errors_dict(e) for key, e in by_tag(found, tag).items()} for tag in TAGS.get(name, ())},
-        "layouts": None if ranking is None else asdict(ranking),
+        "choices": {kind: asdict(ranking) for kind, ranking in choices.items()},
         "values": [_value_dict(each) for each in listed_of(found)],
         "unsupported": unsupported(found),
     }
@@ -175,11 +176,16 @@ def _error_line(name: str, errors: Errors) -> str:
     return f"{start}{percent(errors.balanced_mape):>11}{middle}{errors.bias:>+8.0%}"
 
 
-def _ranking_text(ranking: Ranking) -> str:
-    return (
-        f"choice of layout: {ranking.sets:,} sets of {ranking.rows:,} rows; rank correlation "
-        f"{number(ranking.spearman)};\n  the predicted best is {percent(ranking.regret)} worse than the best"
-    )
+def _choice_lines(choices: Mapping[str, Ranking]) -> list[str]:
+    """A line for each kind of choice."""
+    width = WIDTH - 29
+    lines = [f"{'choice of':<{width}}{'sets':>7}{'rows':>7}{'rank':>7}{'loss':>8}"]
+    lines += [
+        f"{'  ' + kind:<{width}}{own.sets:>7,}{own.rows:>7,}{own.spearman:>7.2f}{percent(own.loss):>8}"
+        for kind, own in choices.items()
+    ]
+    meaning = "rank: correlation of predicted and measured order; loss: predicted best against measured best"
+    return [*lines, *wrap(meaning, "  ", "  ")]
 
 
 def _cut(line: str, width: int = WIDTH) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from simsys.cli import cli
@@ -81,6 +82,33 @@ def test_another_model_or_rate_than_the_experiments_is_a_warning(measured: Path)
     found = json.loads(called("validate", "other.json", "--on", "exp.yaml", "--json").stdout)["validation"]
     assert len(found["warnings"]) == 2
     assert found["serving"]["values"][0].keys() >= {"measured", "predicted", "error"}
+
+
+LAYOUTS = """\
+id,group,model,layers,hidden,ffn,heads,vocab,seq_len,gpu,gpus,strategy,tp,pp,dp,micro_batch,global_batch,precision,\
+iter_time_s_derived
+a,one,GPT-2x256,2,256,1024,4,512,128,A100-SXM-80GB,2,DDP,1,1,2,1,4,fp16,1
+b,one,GPT-2x256,2,256,1024,4,512,128,A100-SXM-80GB,2,DDP,1,1,2,2,4,fp16,2
+c,one,GPT-2x256,2,256,1024,4,512,128,A100-SXM-80GB,2,TP,2,1,1,4,4,fp16,3
+"""
+
+
+def test_losses_of_choices_and_their_page_section_are_written(tmp_path: Path) -> None:
+    table, losses, page, notes = (tmp_path / name for name in ("t.csv", "losses.yaml", "page.md", "notes.yaml"))
+    table.write_text(LAYOUTS)
+    page.write_text("# Page\n\n## Choices\n\nold\n\n## What is not modelled\n")
+    notes.write_text("choices: {one: it is small}\n")
+    options = ("--expected-losses", str(losses), "--choices-page", str(page), "--notes", str(notes))
+    result = called("validate", str(table), *options)
+    assert result.exit_code == 0, result.output
+    found = yaml.safe_load(losses.read_text())["training"]
+    assert (found["sets"], found["rows"]) == (1, 3)
+    text = page.read_text()
+    assert f"by `simsys validate {table.name} --choices-page FILE`" in text
+    assert f"| one | 1 | {found['rank_correlation']:.2f} | {found['loss']:.1%} |" in text
+    assert found["loss"] == 0.0 or "it is small" in text
+    assert "old" not in text
+    assert text.endswith("\n## What is not modelled\n")
 
 
 TABLE = """\

@@ -49,7 +49,9 @@ def test_the_text_fits_a_terminal_and_names_what_is_not_predicted(found: Validat
     assert "1  no time at all" in text
     assert "by gpu" in text
     assert "by strategy" not in text, "there is only one"
-    assert "1 sets of 3 rows; rank correlation 1.00" in text
+    assert next(line.split() for line in text.splitlines() if line.startswith("  layout")) == [
+        *("layout", "1", "3", "1.00", "0.0", "%")
+    ]
 
 
 def test_a_row_for_each_measured_value_is_written(found: Validation, tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ def test_json_has_all_errors_as_shares(found: Validation) -> None:
     assert training["coverage"] == 0.75
     assert training["balanced_mape"] == pytest.approx((0.05 + 1.0) / 2)
     assert training["by_group"]["b"]["predicted"] == 1
-    assert training["layouts"]["sets"] == 1
+    assert training["choices"]["layout"]["sets"] == 1
     assert sum(training["unsupported"].values()) == 1
 
 

@@ -35,6 +35,7 @@ RATES = {
     "requests_per_s": "request_throughput",
     "tokens_per_s_total": "total_token_throughput",
 }
+_TAGS = ("engine", "engine_version", "gpu", "model", "load_kind", "precision", "tp")
 OF_A_PASS = ("prefill_ms", "decode_step_ms", "prefill_tokens_per_s")
 """Metrics that only a static batch has."""
 METRICS = {"e2e_s": "s", "prefill_ms": "ms", "decode_step_ms": "ms", "ttft_ms": "ms", "tpot_ms": "ms", "itl_ms": "ms"}
@@ -74,7 +75,7 @@ def _case(row: Row) -> Case:
         metric=metric,
         unit=METRICS.get(metric, "1/s"),
         measured=measured,
-        tags={name: row.text(name) for name in ("engine", "gpu", "model", "load_kind", "precision", "tp")},
+        tags={name: row.text(name) for name in _TAGS},
         fold=f"{row.text('source_key')}:{curve}",
         run=run,
         figure=figure.name,

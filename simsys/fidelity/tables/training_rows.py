@@ -26,7 +26,10 @@ COLUMNS = (
     "iter_time_s_derived",
     "group",
 )
-_SAME = ("group", "model", "layers", "hidden", "gpu", "gpus", "seq_len", "global_batch", "precision", "attn_kernel")
+_SAME = (
+    *("group", "model", "layers", "hidden", "ffn", "heads", "kv_heads", "vocab", "gpu", "gpus"),
+    *("seq_len", "global_batch", "precision", "attn_kernel"),
+)
 """Columns that are equal for rows that differ only in their layout."""
 
 

@@ -150,11 +150,11 @@ def test_a_row_without_a_time_has_none() -> None:
 
 
 def test_layouts_of_the_same_job_form_a_set() -> None:
-    first, second, third, fourth = cases(
-        table_of({}, {"tp": "4", "dp": "1", "micro_batch": "1"}, {"global_batch": "128"}, {"attn_kernel": "flash"})
-    )
+    same = {"tp": "4", "dp": "1", "micro_batch": "1"}
+    others = ({"global_batch": "128"}, {"attn_kernel": "flash"}, {"heads": "8"})
+    first, second, *rest = cases(table_of({}, same, *others))
     assert first.layouts == second.layouts
-    assert len({first.layouts, third.layouts, fourth.layouts}) == 3
+    assert len({first.layouts, *(each.layouts for each in rest)}) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
