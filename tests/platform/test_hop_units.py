@@ -28,7 +28,7 @@ ways = st.lists(
 
 def copied(given_ways: list[Way]) -> list[Way]:
     """The same ways, of which no two share a hop, so that every link of every flow counts for itself."""
-    return [tuple(tuple(list(hop)) for hop in way) for way in given_ways]
+    return [tuple((*hop,) for hop in way) for way in given_ways]
 
 
 @given(ways)
