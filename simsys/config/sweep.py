@@ -86,7 +86,7 @@ Values = Annotated[
 ]
 Intervals = Annotated[Annotated[list[Any], Field(min_length=1)] | str, BeforeValidator(_intervals)]
 Conditions = Annotated[
-    Annotated[list[Annotated[str, AfterValidator(_condition)]], Field(min_length=1)] | str,
+    list[Annotated[str, AfterValidator(_condition)]] | str,
     BeforeValidator(_conditions),
 ]
 

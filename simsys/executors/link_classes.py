@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simsys.platform.flow_set import Indexes
+from simsys.platform.hop_units import Indexes
 from simsys.platform.routing import Way
 
 Hashes = npt.NDArray[np.uint64]

@@ -8,7 +8,7 @@ shares get out of step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simsys.platform.network import LockStep, Network, Pairs
@@ -48,7 +48,7 @@ def interfering(network: AnyNetwork, pairs: Pairs, shifts: Sequence[int]) -> Seq
     ways = [network.way(*pair) for pair in pairs]
     first = network.node_of(pairs[0][0])
     inside = all(network.node_of(src) == network.node_of(dst) == first for src, dst in pairs)
-    users = {link: 0 for way in ways for hop in way for link, _ in hop}
+    users = dict.fromkeys(_links(ways), 0)
     for shift in shifts:
         if not shift or (inside and network.node_of(pairs[0][0] + shift) != first):
             continue  # links inside other nodes are apart, and equal roles are in equal nodes
@@ -60,16 +60,26 @@ def interfering(network: AnyNetwork, pairs: Pairs, shifts: Sequence[int]) -> Seq
 
 def _shared(users: dict[int, int], ways: Sequence[Way], shift: int) -> bool:
     """True if a mirror uses links of others; records it as the user of its links."""
-    return any(users.setdefault(link, shift) != shift for way in ways for hop in way for link, _ in hop)
+    return any(users.setdefault(link, shift) != shift for link in _links(ways))
+
+
+def _links(ways: Sequence[Way]) -> Iterator[int]:
+    """The links of paths; of a hop that several share, once."""
+    hops = {id(hop): hop for way in ways for hop in way}
+    return (link for hop in hops.values() for link, _ in hop)
 
 
 def _alike(network: AnyNetwork, ways: Sequence[Way], others: Sequence[Way]) -> bool:
     """True if paths use links with equal properties and equal sharing as other paths."""
     image: dict[int, int] = {}
+    compared: set[tuple[int, int]] = set()
     for way, other in zip(ways, others, strict=True):
         if len(way) != len(other):
             return False
         for hop, their_hop in zip(way, other, strict=True):
+            if (pair := (id(hop), id(their_hop))) in compared:
+                continue
+            compared.add(pair)
             if len(hop) != len(their_hop):
                 return False
             for (link, share), (their_link, their_share) in zip(hop, their_hop, strict=True):

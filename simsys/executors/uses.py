@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simsys.platform.flow_set import Floats
+from simsys.platform.hop_units import Floats
 from simsys.platform.network import Pairs
 
 FULL = 1.0 + 1e-9

@@ -10,8 +10,9 @@ import simpy
 from simpy.events import Event
 
 from simsys.platform.claims import Claim
-from simsys.platform.flow_set import Floats, FlowSet, Indexes, Portion, Stream
+from simsys.platform.flow_set import FlowSet, Portion, Stream
 from simsys.platform.fluid import SAME_MOMENT, FairLink, FluidNetwork
+from simsys.platform.hop_units import Floats, Indexes
 from simsys.platform.link_schedule import Step
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.network import LockStep, Pairs

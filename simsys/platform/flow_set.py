@@ -11,21 +11,17 @@ from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-import numpy.typing as npt
 
 from simsys.platform.claims import Claim
+from simsys.platform.hop_units import Floats, HopUnits, Indexes
 from simsys.platform.pending_transfers import PendingTransfers
 from simsys.platform.routing import Way, link_loads
-
-Indexes = npt.NDArray[np.intp]
-Floats = npt.NDArray[np.float64]
 
 
 class FlowSet:
     """Flows with equal progress at any time.
 
-    Whole sets are created once for the transfers of a step; if rates differ, they continue as subsets. The arrays
-    `flow_of`, `link_of` and `share_of` have one entry for each link that a flow uses.
+    Whole sets are created once for the transfers of a step; if rates differ, they continue as subsets.
 
     Args:
         ways: The path of each flow.
@@ -35,20 +31,20 @@ class FlowSet:
     """
 
     __slots__ = (
+        "_loads",
         "_subsets",
+        "_whole_way",
         "alone",
         "claims",
         "count",
-        "flow_of",
+        "hops",
         "joint",
         "known",
         "latency",
-        "link_of",
         "members",
         "near",
         "number",
         "sent_bytes",
-        "share_of",
         "started_bytes",
         "streams",
         "ways",
@@ -72,7 +68,8 @@ class FlowSet:
         self.count = min(1, len(ways)) if joint else len(ways)
         """Flows that may have different rates."""
         self.members: Indexes = np.arange(self.count) if members is None else members
-        self.flow_of, self.link_of, self.share_of = _entries([(tuple(link_loads(ways).items()),)] if joint else ways)
+        self.hops = HopUnits([self._joint_way(ways)] if joint else ways)
+        """The distinct hops of its flows."""
         self.started_bytes = 0.0
         """Bytes per flow of the transfers that have begun, not yet counted by the links."""
         self.sent_bytes = 0.0
@@ -81,6 +78,7 @@ class FlowSet:
         """The longest latency of a flow (s), and for which epoch of the links."""
         self.alone: tuple[int, Floats] | None = None
         """The rate of each flow if it were the only one, and for which epoch of the links."""
+        self._loads: tuple[Indexes, Floats] | None = None
         self._subsets: dict[bytes, FlowSet] = {}
         self.known = False
         """Of a whole set, whether it has been sent, so that sets that share links know it."""
@@ -91,10 +89,23 @@ class FlowSet:
         self.streams: dict[Stream, None] = {}
         """Active portions of a whole set."""
 
+    def _joint_way(self, ways: Sequence[Way]) -> Way:
+        """One hop over all links; it is kept, since its identity distinguishes it."""
+        self._whole_way: Way = (tuple(link_loads(ways).items()),)
+        return self._whole_way
+
     @property
     def links(self) -> list[int]:
         """The numbers of its links."""
-        return sorted(set(self.link_of.tolist()))
+        links: list[int] = self.loads[0].tolist()
+        return links
+
+    @property
+    def loads(self) -> tuple[Indexes, Floats]:
+        """Each link, and what it carries for a byte of each flow."""
+        if self._loads is None:
+            self._loads = self.hops.loads()
+        return self._loads
 
     @property
     def subsets(self) -> Iterator[FlowSet]:
@@ -112,30 +123,6 @@ class FlowSet:
         if found is None:
             found = self._subsets[key] = FlowSet([self.ways[flow] for flow in flows], self.whole, self.members[flows])
         return found
-
-
-def _entries(ways: Sequence[Way]) -> tuple[Indexes, Indexes, Floats]:
-    """The flow, the link and the share of every link that a flow uses."""
-    hops = [hop for way in ways for hop in way]
-    sizes = [len(hop) for hop in hops]
-    flows = np.repeat(np.arange(len(ways)), [len(way) for way in ways])
-    if max(sizes, default=1) == 1:
-        alone = np.array([hop[0] for hop in hops]).reshape(-1, 2)
-        return flows, alone[:, 0].astype(np.intp), alone[:, 1].copy()
-    first = np.cumsum([0, *sizes])
-    links, shares = np.empty(first[-1], dtype=np.intp), np.empty(first[-1])
-    single = [place for place, size in enumerate(sizes) if size == 1]
-    links[first[single]] = [hops[place][0][0] for place in single]
-    shares[first[single]] = [hops[place][0][1] for place in single]
-    users: dict[int, list[int]] = {}  # flows that spread over the same links share a hop
-    for place, (hop, size) in enumerate(zip(hops, sizes, strict=True)):
-        if size > 1:
-            users.setdefault(id(hop), []).append(place)
-    for places in users.values():
-        hop = hops[places[0]]
-        found, taken = np.array(hop), first[places][:, None] + np.arange(len(hop))
-        links[taken], shares[taken] = found[:, 0], found[:, 1]
-    return np.repeat(flows, sizes), links, shares
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,8 @@ from simpy.events import Event, EventPriority
 
 from simsys.errors import UsageError
 from simsys.platform.events import LATE, At, processed
-from simsys.platform.flow_set import Floats, FlowSet, Portion, Stream
+from simsys.platform.flow_set import FlowSet, Portion, Stream
+from simsys.platform.hop_units import Floats
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec
 from simsys.platform.max_min import alone_bytes_per_s, portions
@@ -278,14 +279,14 @@ class FluidNetwork(Network[FairLink, FlowSet]):
             flows.alone = epoch, alone_bytes_per_s(flows, self._bytes_per_s(epoch))
         lost_s = seconds * (1.0 - portion.bytes_per_s / flows.alone[1])
         if flows.joint:  # the limiting link belongs to some of its transfers
-            lost_s *= flows.share_of[flows.link_of == portion.limits]
+            lost_s *= flows.hops.shares[flows.hops.links == portion.limits]
         np.add.at(self._queued_s, portion.limits, lost_s)
 
     def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
         """Record the bytes begun and sent by each flow of a set on its links."""
-        np.add.at(self._begun_bytes, flows.link_of, flows.share_of * started_bytes)
-        rates = self._bytes_per_s(epoch)[flows.link_of]
-        np.add.at(self._busy_s, flows.link_of, flows.share_of * sent_bytes / rates)
+        links, shares = flows.loads
+        self._begun_bytes[links] += shares * started_bytes
+        self._busy_s[links] += shares * sent_bytes / self._bytes_per_s(epoch)[links]
 
     def _tell_links(self) -> None:
         """Write recorded bytes to the links."""

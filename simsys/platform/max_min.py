@@ -6,11 +6,12 @@ All rates grow until a link is full; the flows on it keep their rate, the others
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from simsys.platform.flow_set import Floats, FlowSet, Indexes, Portion
+from simsys.platform.flow_set import FlowSet, Portion
+from simsys.platform.hop_units import Floats, HopUnits, Indexes, spread
 
 _ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
@@ -26,9 +27,7 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
         For each set its flows by rate.
     """
     first = np.cumsum([0, *[each.count for each in sets]])
-    flow_of = np.concatenate([each.flow_of + start for each, start in zip(sets, first, strict=False)])
-    link_of = np.concatenate([each.link_of for each in sets])
-    share_of = np.concatenate([each.share_of for each in sets])
+    flow_of, link_of, share_of = _uses(sets, first, bytes_per_s)
     rates, limits = _filled(int(first[-1]), flow_of, link_of, share_of, bytes_per_s)
     return [
         _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
@@ -38,12 +37,57 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
     """The rate of each flow alone on its links; of a joint set, the rate of its slowest transfer."""
+    hops = flows.hops
     if flows.joint:
-        alone = [bytes_per_s[link] / share for way in flows.ways for hop in way for link, share in hop]
-        return np.array([min(alone)])
+        parts = {id(hop): hop for way in flows.ways for hop in way}
+        return np.array([min(bytes_per_s[link] / share for hop in parts.values() for link, share in hop)])
     rates = np.full(flows.count, np.inf)
-    np.minimum.at(rates, flows.flow_of, bytes_per_s[flows.link_of] / flows.share_of)
+    if len(hops.keys):
+        slowest = np.minimum.reduceat(bytes_per_s[hops.links] / hops.shares, hops.first[:-1])
+        np.minimum.at(rates, hops.flow_of, slowest[hops.unit_of])
     return rates
+
+
+def _uses(sets: Sequence[FlowSet], first: Indexes, bytes_per_s: Floats) -> tuple[Indexes, Indexes, Floats]:
+    """The flow, the link and the share of every link that a flow uses.
+
+    Links over which flows spread evenly, and which no flow uses but all together, are full at the same level. The last
+    of them stands for all.
+    """
+    units = _joined([each.hops for each in sets], first) if len(sets) > 1 else sets[0].hops
+    counted = sizes = units.sizes
+    starts = units.first[:-1]
+    if sizes.max(initial=1) > 1:
+        _, place_of, users = np.unique(units.links, return_inverse=True, return_counts=True)
+        rates = bytes_per_s[units.links]
+        least, most = (
+            [each.reduceat(figures, starts) for figures in (rates, units.shares)] for each in (np.minimum, np.maximum)
+        )
+        even = (least[0] == most[0]) & (least[1] == most[1])
+        alone = np.maximum.reduceat(users[place_of], starts) == 1
+        counted = np.where(even & alone, 1, sizes)
+        starts = starts + sizes - counted
+    places, flow_of = spread(starts, counted, units.unit_of, units.flow_of)
+    return flow_of, units.links[places], units.shares[places]
+
+
+def _joined(parts: Sequence[HopUnits], first: Indexes) -> HopUnits:
+    """The distinct hops of several sets, whose flows are numbered from `first` on."""
+    numbers: dict[Hashable, int] = {}
+    whole, units, links, shares, sizes = HopUnits(()), [], [], [], [0]
+    for part in parts:
+        known = len(numbers)
+        number_of = np.array([numbers.setdefault(key, len(numbers)) for key in part.keys], dtype=np.intp)
+        units.append(number_of[part.unit_of])
+        new = number_of >= known
+        places = np.repeat(new, part.sizes)
+        links.append(part.links[places])
+        shares.append(part.shares[places])
+        sizes += part.sizes[new].tolist()
+    whole.flow_of = np.concatenate([part.flow_of + start for part, start in zip(parts, first, strict=False)])
+    whole.unit_of, whole.keys, whole.first = np.concatenate(units), tuple(numbers), np.cumsum(sizes)
+    whole.links, whole.shares = np.concatenate(links), np.concatenate(shares)
+    return whole
 
 
 def _filled(

@@ -295,5 +295,6 @@ class Network(ABC, Generic[LinkT, Prepared]):
 
     def _slowest(self, ways: Sequence[Way], load: Mapping[int, float]) -> float:
         """Bytes/s of the slowest of some transfers, with a number of bytes on each link per byte of each transfer."""
-        used = dict.fromkeys(link for way in ways for hop in way for link, _ in hop)
+        hops = {id(hop): hop for way in ways for hop in way}
+        used = dict.fromkeys(link for hop in hops.values() for link, _ in hop)
         return min([self._links[link].spec.bytes_per_s / load[link] for link in used], default=float("inf"))

@@ -85,6 +85,7 @@ class FlatRoutes:
         self._groups, self._links = groups, links
         self._layers: dict[tuple[int, int], Layers | None] = {}
         self._spread: dict[tuple[int, int], tuple[Hop, ...]] = {}
+        self._hop: dict[Hop, Hop] = {}  # equal hops are one object
         for index in range(len(links)) if indexes is None else indexes:
             src, dst = links[index].src, links[index].dst
             for vertex in (src, dst):
@@ -123,7 +124,7 @@ class FlatRoutes:
             return None
         hops = routing.hops(self.out, layers, flow, lambda index: self._links[index].bytes_per_s)
         if routing.spreads:
-            self._spread[start, end] = hops
+            hops = self._spread[start, end] = tuple([self._hop.setdefault(hop, hop) for hop in hops])
         return hops
 
     def hops_from(self, gpu: int) -> dict[int, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from simsys.platform.routing import Way
+from simsys.platform.routing import Hop, Way
+from simsys.sums import ordered_sum
 
 Shares = Callable[[], Iterable[tuple[int, int, float]]]
 """Returns transfers: source and destination GPU, and the share of some bytes."""
@@ -82,8 +83,16 @@ def payload_bytes(graph: Mapping[str, Sequence[Any]], way: Callable[[int, int], 
         The bytes by link; links that nothing was sent over are left out.
     """
     found: dict[int, float] = {}
+    spread: dict[int, tuple[Hop, list[float]]] = {}  # transfers that spread over the same links share a hop
     for src, dst, nbytes in zip(graph["src"], graph["dst"], graph["nbytes"], strict=True):
         for hop in way(src, dst):
-            for link, share in hop:
+            if len(hop) == 1:
+                link, share = hop[0]
                 found[link] = found.get(link, 0.0) + share * nbytes
+            else:
+                spread.setdefault(id(hop), (hop, []))[1].append(nbytes)
+    for hop, sent_bytes in spread.values():
+        total_bytes = ordered_sum(sent_bytes)
+        for link, share in hop:
+            found[link] = found.get(link, 0.0) + share * total_bytes
     return found

@@ -62,3 +62,8 @@ def test_a_wrong_section_is_refused(section: dict[str, Any], text: str) -> None:
 def test_conditions_are_one_or_a_list(where: Any) -> None:
     config = validate({"over": {"a": [1, 2]}, "where": where}, SweepConfig)
     assert config.conditions == ([where] if isinstance(where, str) else where)
+
+
+def test_a_section_as_resolved_can_be_read_again() -> None:
+    config = validate({"over": GRID}, SweepConfig)
+    assert validate(config.model_dump(mode="json"), SweepConfig) == config

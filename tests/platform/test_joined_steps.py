@@ -64,7 +64,7 @@ def test_transfers_of_joined_steps_keep_step_with_the_slowest() -> None:
     assert ends_s(found, ring, other, joined=True) == pytest.approx(expected_s, rel=0.01)
     assert isinstance(found, FairNetwork)
     joint = found.schedule(ring, joined=True).steps[0].transfers
-    assert (joint.count, sorted(set(joint.share_of.tolist()))) == (1, [1.0])
+    assert (joint.count, sorted(set(joint.hops.shares.tolist()))) == (1, [1.0])
     assert found.env.events_scheduled < 50
 
 

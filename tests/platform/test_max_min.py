@@ -28,8 +28,9 @@ def test_every_flow_has_a_full_link_on_which_no_flow_gets_more(
     parts = [part for own in portions(flows, np.array(given_rates)) for part in own]
     carried, fastest = np.zeros(LINKS), np.zeros(LINKS)
     for part in parts:
-        np.add.at(carried, part.flows.link_of, part.bytes_per_s * part.flows.share_of)
-        np.maximum.at(fastest, part.flows.link_of, part.bytes_per_s)
+        _, link_of, share_of = part.flows.hops.entries()
+        np.add.at(carried, link_of, part.bytes_per_s * share_of)
+        np.maximum.at(fastest, link_of, part.bytes_per_s)
     assert (carried <= np.array(given_rates) * (1 + 1e-9)).all()
     for part in parts:
         for link in part.limits.tolist():
