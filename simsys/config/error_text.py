@@ -92,6 +92,7 @@ def sentence(error: Error) -> str:
     if kind in ("too_short", "too_long"):
         least = kind == "too_short"
         limit = context["min_length" if least else "max_length"]
-        return f"needs at {'least' if least else 'most'} {limit} entries, not {context['actual_length']}"
+        entries = "entry" if limit == 1 else "entries"
+        return f"needs at {'least' if least else 'most'} {limit} {entries}, not {context['actual_length']}"
     text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text.replace("Input should be ", "must be ", 1)

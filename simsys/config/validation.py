@@ -176,7 +176,7 @@ class _Translator:
             self._say(path, any_of([error for errors in branches.values() for _, error in errors]))
             return
         kinds = _disputed_kind(list(entered.values()))
-        if kinds:
+        if kinds and len(entered) > 1:
             self._say((*path, *kinds[0][0]), sentence(joined([error for _, error in kinds])))
             return
         best = min(entered, key=lambda label: (_disputed_kind([entered[label]]) != [], len(entered[label])))
