@@ -89,10 +89,27 @@ class ScalingStudyRunner:
         return build_cluster(one_node.hardware, one_node.network, one_node.folder).gpus_per_node
 
     def _weak(self, sizes: Sequence[int]) -> list[SimulationConfig]:
-        return [changed(self.base_config, {"hardware.num_nodes": nodes}) for nodes in sizes]
+        """Keep samples and micro-batches of each rank, which a global batch gives for the base's size alone."""
+        kept: dict[str, Any] = {}
+        if self._has_global_batch:
+            training = build_job(self.base_config).config.training
+            assert training is not None  # which was requested at the beginning
+            steps = training.gradient_accumulation_steps
+            kept = {"training.global_batch_size": None, "training.gradient_accumulation_steps": steps}
+        return [changed(self.base_config, {"hardware.num_nodes": nodes, **kept}) for nodes in sizes]
+
+    @property
+    def _has_global_batch(self) -> bool:
+        training = self.base_config.training
+        return training is not None and training.global_batch_size is not None
 
     def _strong(self, sizes: Sequence[int], gpus_per_node: int) -> list[SimulationConfig]:
-        """Share the base's global batch among the data-parallel ranks of each size."""
+        """Share the base's global batch among the data-parallel ranks of each size.
+
+        Micro-batches become smaller; if the scenario has ``global_batch_size``, they become fewer.
+        """
+        if self._has_global_batch:
+            return [changed(self.base_config, {"hardware.num_nodes": nodes}) for nodes in sizes]
         base = build_job(self.base_config)
         assert isinstance(base, TrainingJob)  # which was requested at the beginning
         if any(phase.batch_size_per_gpu != base.settings.batch_size_per_gpu for phase in base.phases):

@@ -230,3 +230,22 @@ def test_serving_is_not_scaled() -> None:
 def test_there_is_nothing_to_draw_before_a_study(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="call run_scaling_study first"):
         ScalingStudyRunner(config()).visualize(tmp_path)
+
+
+def test_a_global_batch_grows_with_weak_scaling_and_is_kept_by_strong_scaling() -> None:
+    def of(**training: Any) -> SimulationConfig:
+        data = {"hardware": {"profile": "dgx-h100", "num_nodes": 1}, "model": {"name": "GPT2-Small"}}
+        return SimulationConfig.model_validate({**data, "training": {"num_iterations": 1, **training}})
+
+    whole, steps = (
+        of(global_batch_size=64, batch_size_per_gpu=2),
+        of(batch_size_per_gpu=2, gradient_accumulation_steps=4),
+    )
+    weak, same = (ScalingStudyRunner(each).run_scaling_study([1, 2, 4]) for each in (whole, steps))
+    assert weak.rows == same.rows
+    strong = ScalingStudyRunner(whole).run_scaling_study([1, 2, 4, 8], "strong")
+    samples = [
+        each.samples_per_s * each.iteration_s for each in strong.points if each.samples_per_s and each.iteration_s
+    ]
+    assert samples == pytest.approx([64, 64, 64])
+    assert "does not divide global_batch_size 64" in strong.points[-1].problem
