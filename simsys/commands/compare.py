@@ -34,6 +34,13 @@ def _with_modules(ctx: click.Context, _: click.Parameter, sources: Sequence[str]
 @click.argument("sources", metavar="A B ...", nargs=-1, required=True, callback=_with_modules)
 @no_modules
 @click.option(
+    "--change",
+    "changes",
+    metavar="PATH=VALUE[;PATH=VALUE]",
+    multiple=True,
+    help="Also compare the first scenario with these settings changed. Repeatable.",
+)
+@click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     default=1,
@@ -62,6 +69,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, sources: Sequence[str]
 @common
 def compare(
     sources: Sequence[str],
+    changes: Sequence[str],
     seeds: int,
     everything: bool,
     thresholds: Sequence[Threshold],
@@ -74,11 +82,15 @@ def compare(
     Each of A B ... is a scenario file (FILE, or FILE:SCENARIO for one of its scenarios), a folder that 'simsys run'
     has written, or a result of 'vllm bench serve'. For each metric, the ratio to the first is printed, and whether
     the difference exceeds the error of measured pairs of runs that differ in the same settings.
+
+    Would another GPU help?  simsys compare FILE:SCENARIO --change hardware.gpu=H200-SXM
     """
     from simsys.comparisons.comparison import compare as compared
+    from simsys.comparisons.sources import Change
     from simsys.comparisons.text import comparison_text
 
-    found = compared(*sources, seeds=seeds, limit_s=math.inf if yes else limit_s, thresholds=thresholds)
+    changed = [Change(sources[0], text.split(";")) for text in changes]
+    found = compared(*sources, *changed, seeds=seeds, limit_s=math.inf if yes else limit_s, thresholds=thresholds)
     failed = found.failures(thresholds)
     if as_json:
         answer_json({"comparison": found.as_dict(), "failed": failed})

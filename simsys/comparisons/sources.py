@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from simsys.check import sound
 from simsys.comparisons.bench import read_bench
@@ -18,8 +18,22 @@ from simsys.errors import InfeasibleError, UsageError
 from simsys.input_files import parse_json, read_text
 from simsys.report.outcome import ScenarioPlan, plan_scenarios
 
-Source: TypeAlias = str | Path | SimulationConfig
-"""A scenario, its file (``FILE`` or ``FILE:SCENARIO``), a folder of results, or a result of ``vllm bench serve``."""
+
+class Change(NamedTuple):
+    """A scenario with some settings changed.
+
+    Args:
+        source: Its file, ``FILE`` or ``FILE:SCENARIO``.
+        assignments: Changed settings, such as ``hardware.gpu=H200-SXM``.
+    """
+
+    source: str
+    assignments: Sequence[str]
+
+
+Source: TypeAlias = str | Path | SimulationConfig | Change
+"""A scenario, its file (``FILE`` or ``FILE:SCENARIO``), a folder of results, a result of ``vllm bench serve``, or a
+changed scenario."""
 SECTIONS = ("scenarios", "defaults", "hardware", "model", "training", "serving")
 """Keys by which a JSON file is an experiment."""
 
@@ -49,6 +63,8 @@ def read_sides(sources: Sequence[Source], limit_s: float = math.inf) -> list[Sid
 def _sides(source: Source, limit_s: float) -> list[Side]:
     if isinstance(source, SimulationConfig):
         return [_scenario(ScenarioPlan(source, sound(source)), source.name)]
+    if isinstance(source, Change):
+        return _changed(source, limit_s)
     path, name = _place(str(source))
     if path.is_dir():
         return [read_folder(path)]
@@ -56,6 +72,17 @@ def _sides(source: Source, limit_s: float) -> list[Side]:
         return [read_bench(path)]
     plans = plan_scenarios(path, (), [name] if name else (), limit_s)
     return [_scenario(plan, f"{path}:{plan.name}") for plan in plans]
+
+
+def _changed(change: Change, limit_s: float) -> list[Side]:
+    """The scenarios of a file with settings changed; their labels are the changes."""
+    path, name = _place(change.source)
+    text = ", ".join(change.assignments)
+    if path.is_dir() or _is_json_result(path):
+        raise UsageError(f"--change {text}: {change.source} is no scenario file, so its settings cannot change")
+    plans = plan_scenarios(path, change.assignments, [name] if name else (), limit_s)
+    sides = [_scenario(plan, f"{path}:{plan.name}") for plan in plans]
+    return [replace(side, label=text if len(sides) == 1 else f"{side.label}, {text}") for side in sides]
 
 
 def _scenario(plan: ScenarioPlan, source: str) -> Side:

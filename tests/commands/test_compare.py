@@ -74,3 +74,28 @@ def test_a_run_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     long = {**SERVING, "workload": {**SERVING["workload"], "num_requests": 4_000_000}}
     file = written(tmp_path / "a.yaml", long)
     assert invoked(file, file, "--limit", "1").exit_code == 2
+
+
+def test_the_first_scenario_is_compared_with_other_settings(file: str) -> None:
+    changes = [
+        "--change",
+        "training.batch_size_per_gpu=2",
+        "--change",
+        "training.precision=fp16;training.batch_size_per_gpu=1",
+    ]
+    result = invoked(f"{file}:ddp", *changes, "--json")
+    assert result.exit_code == 0, result.stderr
+    pairs = json.loads(result.stdout)["comparison"]
+    labels = ["ddp", "training.batch_size_per_gpu=2", "training.precision=fp16, training.batch_size_per_gpu=1"]
+    assert [side["name"] for side in pairs["sides"]] == labels
+    assert "training.batch_size_per_gpu" in invoked(f"{file}:ddp", *changes[:2]).stdout.splitlines()[1]
+
+
+def test_what_cannot_be_changed_is_wrong_usage(file: str, tmp_path: Path) -> None:
+    bench = written(tmp_path / "bench.json", BENCH)
+    result = invoked(bench, "--change", "hardware.num_nodes=2")
+    assert result.exit_code == 2
+    assert "is no scenario file, so its settings cannot change" in result.stderr
+    result = invoked(file, "--change", "hardware.num_node=2")
+    assert result.exit_code == 2
+    assert "did you mean 'num_nodes'?" in result.stderr
