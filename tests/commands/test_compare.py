@@ -79,14 +79,14 @@ def test_a_run_beyond_the_limit_is_refused(tmp_path: Path) -> None:
 def test_the_first_scenario_is_compared_with_other_settings(file: str) -> None:
     changes = [
         "--change",
-        "training.batch_size_per_gpu=2",
+        "training.batch_size_per_gpu=4",
         "--change",
         "training.precision=fp16;training.batch_size_per_gpu=1",
     ]
     result = invoked(f"{file}:ddp", *changes, "--json")
     assert result.exit_code == 0, result.stderr
     pairs = json.loads(result.stdout)["comparison"]
-    labels = ["ddp", "training.batch_size_per_gpu=2", "training.precision=fp16, training.batch_size_per_gpu=1"]
+    labels = ["ddp", "training.batch_size_per_gpu=4", "training.precision=fp16, training.batch_size_per_gpu=1"]
     assert [side["name"] for side in pairs["sides"]] == labels
     assert "training.batch_size_per_gpu" in invoked(f"{file}:ddp", *changes[:2]).stdout.splitlines()[1]
 
