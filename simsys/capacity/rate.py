@@ -22,8 +22,8 @@ ALONE = 1e-3
 """With fewer requests in the system on average, nearly all are served alone, and a lower rate changes nothing."""
 FASTEST, SLOWEST = 1e7, 1e-6
 """Rates between which the answer is sought (1/s)."""
-GOODPUT = "goodput"
-"""The greatest rate among the metrics of an answer (1/s)."""
+GOODPUT, ABOVE = "goodput", "goodput_missing"
+"""The greatest rate and the least that misses the SLO, among the metrics of an answer (1/s)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class GreatestRate:
         unit: Unit of the rates: ``req/s``, or ``conversations/s`` if a request is a turn of a conversation.
         requests_per_s: The greatest simulated rate that meets it; None if no rate does.
         missing_per_s: The least simulated rate above it, which misses the SLO; None if the SLO was never missed.
-        metrics: Metrics of the steady state at the greatest rate, with `goodput` (1/s); empty if there is none.
+        metrics: Metrics of the steady state at the greatest rate, with `goodput` and `goodput_missing`,
+            the two rates; empty if there is none.
         tried: The simulated rates (1/s), in order, each with its judgement.
         notes: Doubts about the answer.
     """
@@ -99,7 +100,7 @@ def greatest_rate(
         bracket.note(rate, found)
         rate = bracket.next_rate()
     low, high = bracket.low, bracket.high
-    metrics = {} if bracket.best is None else {**bracket.best.state.metrics, GOODPUT: low}
+    metrics = {} if bracket.best is None else {**bracket.best.state.metrics, GOODPUT: low, ABOVE: high}
     return GreatestRate(config.name, arrives(config), low, high, metrics, tried, bracket.notes)
 
 
