@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from simsys.build.workload import build_requests
 from simsys.capacity.judgement import Demands, Judgement, judged, nothing, slo_of
 from simsys.capacity.steady import MOST_REQUESTS
 from simsys.capacity.until_steady import Verdict
@@ -21,8 +22,8 @@ ALONE = 1e-3
 """With fewer requests in the system on average, nearly all are served alone, and a lower rate changes nothing."""
 FASTEST, SLOWEST = 1e7, 1e-6
 """Rates between which the answer is sought (1/s)."""
-GOODPUT = "goodput"
-"""The greatest rate among the metrics of an answer (1/s)."""
+GOODPUT, ABOVE = "goodput", "goodput_missing"
+"""The greatest rate and the least that misses the SLO, among the metrics of an answer (1/s)."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,17 @@ class GreatestRate:
 
     Args:
         name: Name of the scenario.
+        unit: Unit of the rates: ``req/s``, or ``conversations/s`` if a request is a turn of a conversation.
         requests_per_s: The greatest simulated rate that meets it; None if no rate does.
         missing_per_s: The least simulated rate above it, which misses the SLO; None if the SLO was never missed.
-        metrics: Metrics of the steady state at the greatest rate, with `goodput` (1/s); empty if there is none.
+        metrics: Metrics of the steady state at the greatest rate, with `goodput` and `goodput_missing`,
+            the two rates; empty if there is none.
         tried: The simulated rates (1/s), in order, each with its judgement.
         notes: Doubts about the answer.
     """
 
     name: str
+    unit: str
     requests_per_s: float | None
     missing_per_s: float | None
     metrics: Mapping[str, Any]
@@ -57,7 +61,9 @@ class GreatestRate:
             return f"no rate meets the SLO: {'; '.join(self.tried[-1][1].missed)}"
         steady = "steady" if self.missing_per_s is not None else "steady, and no rate misses the SLO"
         bracket = f" ({self.requests_per_s:.4g}–{self.missing_per_s:.4g})" if self.missing_per_s is not None else ""
-        return f"greatest rate: {self.requests_per_s:.3g} req/s{bracket}, {steady}; {self.simulations} simulations"
+        return (
+            f"greatest rate: {self.requests_per_s:.3g} {self.unit}{bracket}, {steady}; {self.simulations} simulations"
+        )
 
 
 def greatest_rate(
@@ -94,8 +100,8 @@ def greatest_rate(
         bracket.note(rate, found)
         rate = bracket.next_rate()
     low, high = bracket.low, bracket.high
-    metrics = {} if bracket.best is None else {**bracket.best.state.metrics, GOODPUT: low}
-    return GreatestRate(config.name, low, high, metrics, tried, bracket.notes)
+    metrics = {} if bracket.best is None else {**bracket.best.state.metrics, GOODPUT: low, ABOVE: high}
+    return GreatestRate(config.name, arrives(config), low, high, metrics, tried, bracket.notes)
 
 
 class _Bracket:
@@ -107,6 +113,7 @@ class _Bracket:
         self.high: float | None = None
         self.best: Judgement | None = None
         self.worst: Judgement | None = None
+        self._steady_misses = 0  # after two, the SLO may be missed at any rate
 
     def note(self, rate: float, found: Judgement) -> None:
         """Make the bracket narrower."""
@@ -114,6 +121,7 @@ class _Bracket:
             self.low, self.best = rate, found
         else:
             self.high, self.worst = rate, found
+            self._steady_misses += found.state.is_steady
 
     def next_rate(self) -> float | None:
         """The next rate; None if the answer is known."""
@@ -125,36 +133,56 @@ class _Bracket:
         assert high is not None
         assert self.worst is not None
         e2el_ms = self.worst.state.metrics.get("mean_e2el_ms")
-        alone = e2el_ms is not None and high * e2el_ms * 1e-3 < ALONE  # Little's law
-        return None if alone or high < SLOWEST else high / STRIDE**2
+        alone_per_s = ALONE / (1e-3 * e2el_ms) if e2el_ms else 0.0  # Little's law
+        if high <= 2.0 * alone_per_s or high < SLOWEST:
+            return None
+        return alone_per_s if self._steady_misses > 1 else high / STRIDE**2
 
     @property
     def notes(self) -> list[str]:
         """Doubts about the answer."""
         if self.worst is None or self.worst.state.verdict is not Verdict.GROWING:
             return []
-        return [f"{self.high:.4g} req/s counts as too many: {self.worst.state.text}"]
+        return [f"a rate of {self.high:.4g} per second counts as too high: {self.worst.state.text}"]
 
 
 def rate_of(config: SimulationConfig) -> float:
-    """The mean rate of the arrivals of a serving scenario (1/s).
+    """The mean rate of the arrivals of a serving scenario, or of its conversations (1/s).
 
     Raises:
         UsageError: If the arrivals have no rate.
+        TraceError: If its trace cannot be read.
     """
-    arrivals = config.workload.arrivals if config.workload is not None else None
+    workload = config.workload
+    arrivals = None if workload is None else workload.arrivals
     if isinstance(arrivals, PoissonArrivals | GammaArrivals | ConstantArrivals):
         return arrivals.rate
+    if workload is not None and workload.arrivals.kind == "trace":
+        found = build_requests(workload, config.simulation.seed, config.folder).mean_rate_per_s
+        if found is not None:
+            return found
     kind = "" if arrivals is None else f", not of kind {arrivals.kind}"
     raise UsageError(
-        f"the rate of arrivals varies, so arrivals of kind poisson, gamma or constant are needed{kind}; "
+        f"the rate of arrivals varies, so arrivals of kind poisson, gamma, constant or trace are needed{kind}; "
         f"write workload.arrivals: {{kind: poisson, rate: 1 req/s}}"
     )
 
 
 def at_rate(config: SimulationConfig, requests_per_s: float) -> SimulationConfig:
-    """A scenario with another rate of arrivals."""
-    assert config.workload is not None
-    arrivals = config.workload.arrivals.model_copy(update={"rate": requests_per_s})
-    workload = config.workload.model_copy(update={"arrivals": arrivals})
-    return config.model_copy(update={"workload": workload})
+    """A scenario with another rate of arrivals; a trace is replayed faster or slower."""
+    workload = config.workload
+    assert workload is not None
+    if workload.trace is not None and workload.arrivals.kind == "trace":
+        scale = workload.trace.rate_scale * requests_per_s / rate_of(config)
+        changes: dict[str, Any] = {"trace": workload.trace.model_copy(update={"rate_scale": scale})}
+    else:
+        changes = {"arrivals": workload.arrivals.model_copy(update={"rate": requests_per_s})}
+    return config.model_copy(update={"workload": workload.model_copy(update=changes)})
+
+
+def arrives(config: SimulationConfig) -> str:
+    """The unit of the rate of arrivals: requests per second, or conversations per second if these have turns."""
+    workload = config.workload
+    assert workload is not None
+    in_turns = workload.sessions is not None or (workload.trace is not None and workload.trace.multi_turn)
+    return "conversations/s" if in_turns else "req/s"

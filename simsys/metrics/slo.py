@@ -36,7 +36,7 @@ def missed(slo: Mapping[str, float], metrics: Mapping[str, Any]) -> list[str]:
     for name, limit_s in limits_s(slo).items():
         value_ms = metrics.get(f"{name}_ms")
         statistic, _, latency = name.partition("_")
-        label = f"{statistic} {latency.upper()}"
+        label = f"{statistic} {'E2E' if latency == 'e2el' else latency.upper()}"
         if value_ms is None:
             found.append(f"{label} has no value")
         elif value_ms > 1e3 * limit_s:

@@ -12,6 +12,7 @@ from simsys.capacity.rate import at_rate, rate_of
 from simsys.errors import UsageError
 from simsys.simulation import simulate
 from tests.helpers.capacity_toys import chat, one_seat
+from tests.helpers.places import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,8 @@ def test_the_answer_meets_the_slo_and_two_percent_more_do_not(answer: GreatestRa
     at_best = steady_state(at_rate(config, found.requests_per_s))
     assert at_best.is_steady
     assert at_best.metrics["slo_met"] == 1
-    assert found.metrics == {**at_best.metrics, "goodput": found.requests_per_s}
+    rates = {"goodput": found.requests_per_s, "goodput_missing": found.missing_per_s}
+    assert found.metrics == {**at_best.metrics, **rates}
     more = steady_state(at_rate(config, 1.02 * found.requests_per_s))
     assert not (more.is_steady and more.metrics["slo_met"])
     assert found.simulations <= 12
@@ -82,6 +84,7 @@ def test_an_slo_that_one_request_alone_misses_has_no_rate() -> None:
     assert found.requests_per_s is None
     assert found.metrics == {}
     assert found.text == "no rate meets the SLO: 0.0% of the requests meet all targets, 99 % have to"
+    assert found.simulations <= 4
 
 
 def test_further_demands_count(answer: GreatestRate) -> None:
@@ -112,6 +115,34 @@ def test_further_demands_count(answer: GreatestRate) -> None:
 def test_a_question_without_an_answer_is_refused(config: SimulationConfig, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         greatest_rate(config)
+
+
+def test_a_trace_is_replayed_faster() -> None:
+    from simsys.build.workload import build_requests
+
+    config = SimulationConfig.from_yaml(ROOT / "experiments" / "serving.yaml", "chat-trace")
+    config = config.with_({"workload.num_requests": 500, "simulation.duration": None})
+    faster = at_rate(config, 3.0 * rate_of(config))
+    assert faster.workload is not None
+    assert faster.workload.trace is not None
+    assert faster.workload.trace.rate_scale == pytest.approx(12.0)
+    assert rate_of(faster) == pytest.approx(3.0 * rate_of(config))
+    assert config.workload is not None
+    one, three = (build_requests(each.workload, 1, config.folder) for each in (config, faster) if each.workload)
+    assert one.prompt_tokens == three.prompt_tokens
+    found = greatest_rate(config.with_({"slo": {"p90_ttft": "500 ms"}}), tolerance=0.3)
+    assert found.requests_per_s is not None
+    assert found.requests_per_s > rate_of(config)
+
+
+def test_rates_of_conversations_have_their_unit() -> None:
+    lengths = {"workload.prompt_tokens": 200, "workload.output_tokens": 50}
+    config = chat(4.0).with_({**lengths, "workload.sessions": {"turns": 3, "think_time": "1 s"}})
+    found = greatest_rate(config, tolerance=0.5)
+    assert found.unit == "conversations/s"
+    assert " conversations/s (" in found.text
+    assert found.requests_per_s is not None
+    assert found.metrics["served_requests_per_s"] == pytest.approx(3.0 * found.requests_per_s, rel=0.1)
 
 
 def test_gaps_between_arrivals_keep_their_ratios() -> None:
