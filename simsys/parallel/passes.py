@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
@@ -164,16 +165,14 @@ def forward_pass(
     stretches: list[RepeatedBlock] = []
     previous: Block | None = None
     by_tokens = tensor_degree if sequence_parallel else 1
-    for block in model.blocks:
-        if block is previous:
-            stretches[-1] = replace(stretches[-1], repeat=stretches[-1].repeat + 1)
-        else:
-            segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
-            if overlap:
-                segments = overlapped(segments, tensor_degree)
-            segments = with_layers(ring_attention(segments, context_degree))
-            stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
-            stretches.append(stretch if experts is None else _with_load(stretch, block, tensor_degree, experts))
+    for _, equal in groupby(model.blocks, key=id):
+        block, *others = equal
+        segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
+        if overlap:
+            segments = overlapped(segments, tensor_degree)
+        segments = with_layers(ring_attention(segments, context_degree))
+        stretch = replace(_stretch(block, previous, segments, tensor_degree, by_tokens), repeat=1 + len(others))
+        stretches.append(stretch if experts is None else _with_load(stretch, block, tensor_degree, experts))
         previous = block
     return ForwardPass(model.name, tuple(stretches))
 
