@@ -17,6 +17,11 @@ ENVIRONMENT_VARIABLE = "SIMSYS_PATH"
 _SHIPPED = Path(__file__).resolve().parents[1]
 
 
+def shipped_folder(kind: str) -> Path:
+    """The shipped folder of one kind of data, such as ``model_db``."""
+    return _SHIPPED / kind
+
+
 def data_folders(kind: str, user_paths: Iterable[str | Path] = ()) -> list[Path]:
     """Return the folders in which data of one kind may be, best first; some may not exist.
 

@@ -110,7 +110,7 @@ class Stepper(Protocol):
             more: Context and pairs that each step adds to the next one's; of no interest for a single step.
         """
 
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
         """Start a run of steps without prompts.
 
         Args:
@@ -118,7 +118,8 @@ class Stepper(Protocol):
             context_tokens: Tokens that they attend to in the first step,
                 their new ones included.
             steps: As in `run`.
-            host_s: As in `run`.
+            host_s: As in `run`; the same whenever the number of sequences is.
+            follows: Whether the run before ends now, and its sequences are these.
         """
 
     def cut(self) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field, create_model
 from simsys.config.base import FrozenModel
 from simsys.config.document import Document, KeyPath, Mark, read_document
 from simsys.config.validation import problem_at, validate
-from simsys.data import data_folders
+from simsys.data import shipped_folder
 from simsys.errors import ConfigError, Problem, UsageError
 from simsys.model.transformer_architecture import TransformerArchitecture
 
@@ -62,7 +62,7 @@ def listed_models(path: Path | None = None) -> tuple[ListedModel, ...]:
     Raises:
         ConfigError: With every problem of the file, each at its line.
     """
-    return _read(data_folders("model_db")[-1] / FILENAME if path is None else path)
+    return _read(shipped_folder("model_db") / FILENAME if path is None else path)
 
 
 def listed_architectures(path: Path | None = None) -> tuple[TransformerArchitecture, ...]:

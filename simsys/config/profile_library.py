@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from simsys.config.document import Document, unchanged_document
 from simsys.config.profile_layers import Layer, Layers, fit_layer, profile_layer
 from simsys.config.validation import problem_at
-from simsys.data import data_folders
+from simsys.data import data_folders, shipped_folder
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.input_files import path_from
 
@@ -27,6 +27,10 @@ Given: TypeAlias = str | Mapping[str, Any]
 
 Named: TypeAlias = tuple[Kind, str]
 """A profile's kind and name."""
+
+BELOW = (*(f"{kind}s" for kind in get_args(Kind)), "fits")
+"""Folders that a folder of profiles may have."""
+
 
 _OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
 _KEPT_FROM: ContextVar[Sequence[str]] = ContextVar("_KEPT_FROM", default=())
@@ -95,11 +99,16 @@ def own_folders(folder: Path, profile_folder: str | None = None) -> tuple[Path, 
         profile_folder: Another folder, as a path that starts from there.
     """
     try:
-        root = (folder if profile_folder is None else path_from(folder, profile_folder)).resolve()
+        root = os.path.realpath(folder if profile_folder is None else path_from(folder, profile_folder))
     except (OSError, RuntimeError, ValueError):  # no such user, a circle of links, no path at all
         return ()
-    shipped = data_folders(SHIPPED)[-1]
-    return tuple(place for place in (root / SHIPPED, root) if place != shipped and _holds_profiles(place))
+    return _with_profiles(root)
+
+
+def _with_profiles(root: str) -> tuple[Path, ...]:
+    """The folders with profiles, of a folder without links in its path and its ``hardware_profiles/``."""
+    places, shipped = (os.path.join(root, SHIPPED), root), str(shipped_folder(SHIPPED))  # texts, as paths are slow
+    return tuple(Path(place) for place in places if place != shipped and _holds_profiles(place))
 
 
 def no_profiles(profile_folder: str) -> str:
@@ -107,8 +116,8 @@ def no_profiles(profile_folder: str) -> str:
     return f"{profile_folder!r} is no folder that has gpus, nodes, fabrics, engines or fits in it"
 
 
-def _holds_profiles(folder: Path) -> bool:
-    return any(os.path.isdir(folder / name) for name in (*(f"{kind}s" for kind in get_args(Kind)), "fits"))
+def _holds_profiles(folder: str) -> bool:
+    return any(os.path.isdir(os.path.join(folder, name)) for name in BELOW)
 
 
 @lru_cache(maxsize=256)
@@ -136,7 +145,7 @@ class ProfileLibrary:
     def of(cls, kind: Kind, paths: Iterable[str | Path]) -> ProfileLibrary:
         """The shipped profiles of a kind, and the user's profiles in `folders`."""
         folders = data_folders(SHIPPED, paths)
-        found: dict[str, str] = {}  # texts, since making a path of each would be most of the time of a short run
+        found: dict[str, str] = {}
         for folder in folders:
             below = os.path.join(folder, f"{kind}s")
             if os.path.isdir(below):

@@ -60,13 +60,13 @@ def experts_per_token(model: Model) -> int:
 
 def layers_with_windows(model: Model) -> dict[int, int]:
     """Return the number of layers with sliding windows, by window size in tokens."""
-    windows = (max((operator.window for operator in block.operators), default=0) for block in model.blocks)
+    windows = model.of_blocks(lambda block: max((operator.window for operator in block.operators), default=0))
     return dict(Counter(window for window in windows if window))
 
 
 def layers_with_states(model: Model) -> int:
     """Return the number of layers with linear attention."""
-    return sum(any(op.elements_per_sequence for op in block.operators) for block in model.blocks)
+    return sum(model.of_blocks(lambda block: any(op.elements_per_sequence for op in block.operators)))
 
 
 def elements_per_sequence(model: Model) -> float:

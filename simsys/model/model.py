@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TypeVar
 
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
 from simsys.model.quantization import Quantization
 from simsys.model.scales import Scales
 from simsys.sums import ordered_sum
+
+T = TypeVar("T")
 
 MASKED = 20 / 128
 """Share of tokens that go through the head in training of an encoder: the masked ones (Devlin et al. 2018, §3.1).
@@ -111,20 +115,17 @@ class Model:
     @property
     def parameters(self) -> float:
         """Number of stored weights."""
-        return ordered_sum(block.parameters for block in self.blocks) - self.tied_parameters
+        return ordered_sum(self.of_blocks(lambda block: block.parameters)) - self.tied_parameters
 
     @property
     def active_parameters(self) -> float:
         """Weights a single token passes through: routed experts count k of E."""
-        return (
-            ordered_sum(
-                operator.parameters * operator.experts_per_token / operator.experts
-                for block in self.blocks
-                for operator in block.operators
-                if not operator.stored_only
-            )
-            - self.tied_parameters
-        )
+
+        def of_operators(block: Block) -> list[float]:
+            used = (operator for operator in block.operators if not operator.stored_only)
+            return [operator.parameters * operator.experts_per_token / operator.experts for operator in used]
+
+        return ordered_sum(chain.from_iterable(self.of_blocks(of_operators))) - self.tied_parameters
 
     @property
     def caches(self) -> bool:
@@ -139,6 +140,11 @@ class Model:
     def kinds_of_blocks(self) -> list[Block]:
         """The blocks, each kind once, in order of appearance."""
         return list({id(block): block for block in self.blocks}.values())
+
+    def of_blocks(self, figure: Callable[[Block], T]) -> list[T]:
+        """A figure of each of the blocks, computed once for each kind."""
+        figures = {id(block): figure(block) for block in self.kinds_of_blocks}
+        return [figures[id(block)] for block in self.blocks]
 
     def with_operators(self, change: Callable[[Operator], Operator]) -> Model:
         """The model with its operators changed; equal layers stay one object."""

@@ -101,7 +101,7 @@ class Engine(EngineState):
     def happen(self) -> None:
         """Wake, after all else of this moment."""
         self.due_s = inf
-        self.begin_next()
+        self.boundary(0)
 
     def join(self, request: int) -> None:
         """The cache of a request has come from elsewhere: it decodes from the next step on."""
@@ -111,7 +111,7 @@ class Engine(EngineState):
     def give_back(self, request: int) -> None:
         """Release the cache of a request that has been handed over, in the middle of a run too."""
         kv, waiting = self.kv, self.scheduler.waiting
-        kv.peak_blocks = max(kv.peak_blocks, kv.num_blocks - self.free_blocks())
+        kv.least_free_blocks = min(kv.least_free_blocks, self.free_blocks())
         kv.release(request, self.sequences.prompt_tokens[request])
         self._note()
         if waiting:
@@ -136,20 +136,37 @@ class Engine(EngineState):
         self.copying, self.left = False, 0
 
     def boundary(self, steps: int) -> None:
-        """A run of steps has ended: book what it has done, last tokens first, then prompts; and begin the next one."""
-        chunks = self.chunks
+        """Book what a run has done, last tokens first, then prompts; and begin the next one, or rest.
+
+        Args:
+            steps: Number of steps that have ended; 0 after a rest.
+        """
+        chunks, scheduler, decode = self.chunks, self.scheduler, self._decode
         self.left = 0
-        if self._intake is not None:
+        if self._intake is not None and steps:
             self._intake.ran(steps, prompts=bool(chunks))
         if chunks and steps > 1:
             self._hold(chunks, steps)
         if self.decoding:
-            ended = self._decode.finish(steps)
+            ended = decode.finish(steps)
             if ended:
                 self._end(ended)
         if chunks:
             self._advance(chunks, steps)
-        self.begin_next()
+        if self.joining:
+            self._join()
+        if scheduler.waiting or self._prefilling or decode.size * decode.blocks_per_step > self.kv.free_blocks:
+            chunks = scheduler.choose()
+            if self.passed_on is not None and scheduler.waiting:
+                self.passed_on(self)
+            if scheduler.swap is not None and self._copies(chunks):
+                return
+            if chunks:
+                self._begin_prompts(chunks)
+                return
+        else:
+            scheduler.preempted = False
+        self._begin_decode()
 
     def _end(self, ended: Sequence[int]) -> None:
         """Requests have their last token."""
@@ -159,16 +176,6 @@ class Engine(EngineState):
             finished(request, now_s)
             if on_end is not None:
                 on_end(request)
-
-    def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
-        """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
-        kv = self.kv
-        kv.reserved_blocks = 0
-        for request, tokens in chunks:
-            computed = self.sequences.computed_tokens[request]
-            if self._log is not None:
-                self._log.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
-            kv.grow(request, computed + tokens * steps)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
@@ -187,30 +194,6 @@ class Engine(EngineState):
                 del self._running[request]
                 self.hand_over(request)
 
-    def begin_next(self) -> None:
-        """Begin the next run of steps, or rest."""
-        scheduler, decode = self.scheduler, self._decode
-        if self.joining:
-            self._join()
-        if scheduler.waiting or self._prefilling or decode.size * decode.blocks_per_step > self.kv.free_blocks:
-            chunks = scheduler.choose()
-            if self.passed_on is not None and scheduler.waiting:
-                self.passed_on(self)
-            if scheduler.swap is not None:
-                copies = scheduler.swap.copies()
-                if copies is not None:
-                    self.copying = True
-                    self._note()
-                    self._wait(decode.size)
-                    copies.callbacks.append(lambda _: self._copied(chunks))
-                    return
-            if chunks:
-                self._begin_prompts(chunks)
-                return
-        else:
-            scheduler.preempted = False
-        self._begin_decode()
-
     def _join(self) -> None:
         """Let requests decode whose caches have come."""
         for request in self.joining:
@@ -219,6 +202,19 @@ class Engine(EngineState):
             for hook in self._probes.request_joined:
                 hook(request, self.rank, self._env._now)
         self.joining.clear()
+        self.decoding = 0
+
+    def _copies(self, chunks: list[Chunk]) -> bool:
+        """Whether copies to or from the host come before the next run."""
+        assert self.scheduler.swap is not None
+        copies = self.scheduler.swap.copies()
+        if copies is None:
+            return False
+        self.copying, self.decoding = True, 0
+        self._note()
+        self._wait(self._decode.size)
+        copies.callbacks.append(lambda _: self._copied(chunks))
+        return True
 
     def _copied(self, chunks: list[Chunk]) -> None:
         """Begin the run that has waited for copies; the policy has not seen who has come meanwhile."""
@@ -238,10 +234,11 @@ class Engine(EngineState):
         """Begin a run without prompts, or rest."""
         decode, kv, intake = self._decode, self.kv, self._intake
         size = decode.size
-        if intake is not None and not size and intake.releases():
-            self.begin_next()
-            return
+        follows = size == self.decoding and not self.chunks  # sequences join by chunks, or by `_join`
         self.chunks, self.decoding = (), size
+        if intake is not None and not size and intake.releases():
+            self.boundary(0)
+            return
         if self._notes is not None:
             self._notes += (self._env._now, kv.free_blocks, kv.taken_blocks)
         if self._pausing:
@@ -262,7 +259,7 @@ class Engine(EngineState):
         self.left, self.tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
         if self._plain:
-            self.stepper.decode(size, decode.cached_tokens + size, steps, host_s)
+            self.stepper.decode(size, decode.cached_tokens + size, steps, host_s, follows)
         else:
             self.stepper.run(decode.beside(NOTHING), steps, host_s, decode.growth())
 

@@ -136,6 +136,16 @@ class EngineState(ABC):
         if self._notes is not None:
             self._notes += (self._env._now, self.kv.free_blocks, self.kv.taken_blocks)
 
+    def _hold(self, chunks: Sequence[Chunk], steps: int) -> None:
+        """Take the blocks of the chunks of a run; those of the first step were taken when it was scheduled."""
+        kv = self.kv
+        kv.reserved_blocks = 0
+        for request, tokens in chunks:
+            computed = self.sequences.computed_tokens[request]
+            if self._log is not None:
+                self._log.chunks.extend((self._began_s, self._env._now, steps, computed, tokens, kv.held[request]))
+            kv.grow(request, computed + tokens * steps)
+
     def _wait(self, sequences: int) -> None:
         """Sequences with tokens, if there are any, wait from now on."""
         if self._log is not None and sequences:

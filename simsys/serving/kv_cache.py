@@ -19,12 +19,11 @@ def blocks_due(due: Sequence[int], step: int, steps: int) -> int:
         steps: Number of steps.
     """
     size = len(due)
+    rounds, rest = divmod(steps, size)
     first = step % size
-    last = first + steps
-    if last <= size:
-        return sum(due[first:last])
-    rounds, last = divmod(last, size)
-    return rounds * sum(due) + sum(due[:last]) - sum(due[:first])
+    last = first + rest
+    blocks = sum(due[first:last]) if last <= size else sum(due[first:]) + sum(due[: last - size])
+    return blocks + rounds * sum(due) if rounds else blocks
 
 
 class PagedKVCache:
@@ -39,9 +38,9 @@ class PagedKVCache:
         "block_size",
         "free_blocks",
         "held",
+        "least_free_blocks",
         "looks_up",
         "num_blocks",
-        "peak_blocks",
         "reserved_blocks",
         "shares",
         "taken_blocks",
@@ -57,7 +56,8 @@ class PagedKVCache:
         self.free_blocks = num_blocks
         self.reserved_blocks = 0
         """Free blocks that decoding sequences will allocate at the end of this step."""
-        self.peak_blocks = 0
+        self.least_free_blocks = num_blocks
+        """Fewest blocks that have been free so far."""
         self.held: dict[int, int] = {}
         self.taken_blocks = 0
         """Blocks allocated for decoding so far, including freed ones."""
@@ -66,6 +66,11 @@ class PagedKVCache:
     def usage(self) -> float:
         """Share of blocks in use, 0 to 1."""
         return 1.0 - self.free_blocks / self.num_blocks
+
+    @property
+    def peak_blocks(self) -> int:
+        """Most blocks that have been in use so far."""
+        return self.num_blocks - self.least_free_blocks
 
     @property
     def capacity_tokens(self) -> int:
@@ -91,8 +96,8 @@ class PagedKVCache:
                 return False
             held[request] = blocks
             self.free_blocks = free = free - missing
-            if self.num_blocks - free > self.peak_blocks:
-                self.peak_blocks = self.num_blocks - free
+            if free < self.least_free_blocks:
+                self.least_free_blocks = free
         return True
 
     def grow_shared(self, request: int, tokens: int) -> bool:
@@ -139,8 +144,8 @@ class PagedKVCache:
             raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
         self.free_blocks = free
         self.taken_blocks += blocks
-        if self.num_blocks - free > self.peak_blocks:
-            self.peak_blocks = self.num_blocks - free
+        if free < self.least_free_blocks:
+            self.least_free_blocks = free
         if self.shares:
             self.took_unshared(blocks)
 

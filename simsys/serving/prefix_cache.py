@@ -202,5 +202,5 @@ class PrefixCache(PagedKVCache):
             tree.unused -= missing
         elif missing:
             tree.scrap(-missing)
-        if self.num_blocks - free > self.peak_blocks:
-            self.peak_blocks = self.num_blocks - free
+        if free < self.least_free_blocks:
+            self.least_free_blocks = free

@@ -183,10 +183,10 @@ class _WatchedSteps:
         self._team.began(batch)
         self._stepper.run(batch, steps, host_s, more)
 
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
         """Start a run of decode steps, as `Stepper.decode`."""
         self._team.began(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences))
-        self._stepper.decode(sequences, context_tokens, steps, host_s)
+        self._stepper.decode(sequences, context_tokens, steps, host_s, follows)
 
     def _ended(self, steps: int) -> None:
         self._team.ended(steps)

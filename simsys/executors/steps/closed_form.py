@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from simsys.executors.core import Core
     from simsys.executors.tally import Tally
 
-NEVER_AGAIN = -1.0
-"""Host time of a step that no other follows evenly."""
-
 
 class ClosedFormRuns:
     """Multi-step runs that end at the sum of their steps' durations; an entry of the environment's agenda.
@@ -47,10 +44,10 @@ class ClosedFormRuns:
         "_decode_costs",
         "_device",
         "_done",
-        "_ended_s",
         "_ending",
         "_env",
         "_even",
+        "_evenly",
         "_from",
         "_host_s",
         "_log",
@@ -92,6 +89,7 @@ class ClosedFormRuns:
         self._device = executor.platform.devices[team.ranks[0]]
         self._batch: Batch | None = None
         self._more, self._host_s = NOTHING, 0.0
+        self._evenly = False  # whether a batch may follow from the current one
         self._tokens: float = 0  # of each step
         self._sequences: float = 0  # that decode
         self._context: float = 0  # of the first step, where there are no prompts
@@ -104,25 +102,26 @@ class ClosedFormRuns:
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
-        self._started_s = self._ended_s = -1.0
-        self._ending = False
+        self._started_s = -1.0
+        self._ending = False  # whether a run ends now, so that the next one begins now
         self.due_s, self.priority = inf, int(boundary(team.ranks[0]))
         self._moved = executor.env.agenda.add(self)
 
     def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
         """Start a run of at most this number of steps."""
         if (
-            host_s == self._host_s
+            self._evenly
+            and self._ending
             and batch[0] == self._tokens
+            and host_s == self._host_s
             and more == self._more
-            and self._ended_s == self._env._now
             and batch == self._after(self._from)
         ):
             self._go_on(steps)
             return
-        self._batch, self._more = batch, more
-        self._tokens, self._sequences, self._context = batch[0], batch[5], 0
-        self._host_s = host_s if steps > 1 else NEVER_AGAIN  # since how it would grow is not known
+        self._batch, self._more, self._host_s = batch, more, host_s
+        self._tokens, self._sequences = batch[0], batch[5]
+        self._evenly = steps > 1  # of a single step, how it would grow is not known
         times = self._durations(batch, steps, 0.0 if self._beside else host_s)
         self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
@@ -140,38 +139,32 @@ class ClosedFormRuns:
         """A host beside the pass may need longer than it; before it, it is part of the step."""
         return times.at_least(host_s) if self._beside else times
 
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
         """Start a run of at most this number of steps without prompts."""
-        if (
-            sequences == self._tokens
-            and context_tokens == self._context + self._from * sequences
-            and self._ended_s == self._env._now
-            and host_s == self._host_s
-            and self._batch is None
-        ):
+        if follows and self._evenly:
             self._go_on(steps)
             return
-        self._batch, self._host_s = None, host_s
+        self._batch, self._evenly, self._host_s = None, True, host_s
         self._tokens = self._sequences = sequences
         self._context = context_tokens
         costs = self._decode_costs
-        steepest_from, fixed_s, per_token_s, exchange_s = (
-            costs[sequences] if sequences in costs else self._costs_of(sequences)
+        steepest_from, fixed_s, per_token_s, idle_s = (
+            costs[sequences] if sequences in costs else self._costs_of(sequences, host_s)
         )
-        before_s = 0.0 if self._beside else host_s
-        if context_tokens >= steepest_from:
-            times = self._even
-            times.first_s = fixed_s + per_token_s * context_tokens + before_s
-            times.growth_s, times.idle_s = per_token_s * sequences, exchange_s + before_s
-        else:
+        if context_tokens < steepest_from:
+            before_s = 0.0 if self._beside else host_s
             times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
+        else:
+            times = self._even
+            times.first_s, times.growth_s = fixed_s + per_token_s * context_tokens, per_token_s * sequences
+            times.idle_s = idle_s
         self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
-    def _costs_of(self, sequences: int) -> tuple[float, float, float, float]:
-        """Costs of steps of a number of sequences: from which context on, a constant, per token, collectives."""
+    def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, float]:
+        """Costs of steps of a number of sequences: from which context on, a constant, per token, not computing."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
-        fixed_s = found.compute_s + found.exchange_s + found.steepest_s
-        costs = found.steepest_from, fixed_s, found.per_token_s, found.exchange_s
+        idle_s = found.exchange_s + (0.0 if self._beside else host_s)
+        costs = found.steepest_from, found.compute_s + found.steepest_s + idle_s, found.per_token_s, idle_s
         self._decode_costs[sequences] = costs
         return costs
 
@@ -180,18 +173,18 @@ class ClosedFormRuns:
         if steps > self._longest:
             steps = self._longest
         self._times, self._from, self._to = times, 0, steps
-        if self._ending:  # now, which the device knows
-            self._anchor_s = self._started_s = started_s = self._ended_s
-            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
-            self.due_s = started_s + (total_s if not times.kinks else times.elapsed(steps))
-            return
-        self._anchor_s = self._started_s = started_s = max(self._env._now, self._device.free_at_s)
-        self.due_s = started_s + times.elapsed(steps)
-        moved = self._moved
-        moved()
+        started_s = self._env._now
+        if not self._ending and self._device.free_at_s > started_s:
+            started_s = self._device.free_at_s
+        self._anchor_s = self._started_s = started_s
+        total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
+        self.due_s = started_s + (total_s if not times.kinks else times.elapsed(steps))
+        if not self._ending:
+            moved = self._moved
+            moved()
 
     def _go_on(self, steps: int) -> None:
-        self._started_s = self._ended_s
+        self._started_s = self._env._now
         self._to = self._from + (steps if steps <= self._longest else self._longest)
         self._end_at(self._boundary_s(self._to))
 
@@ -259,9 +252,9 @@ class ClosedFormRuns:
 
     def happen(self) -> None:
         """The run under way ends now."""
-        first, end, ended_s = self._from, self._to, self.due_s
-        times, steps = self._times, end - first
-        self._from, self._ended_s, self.due_s = end, ended_s, inf
+        first, end, times, ended_s = self._from, self._to, self._times, self.due_s
+        steps = end - first
+        self._from, self.due_s, self._ending = end, inf, True
         if times is self._noted_at_once:
             device, started_s, decoding, runs = self._device, self._started_s, self._sequences, self._runs
             device.free_at_s = ended_s
@@ -272,7 +265,6 @@ class ClosedFormRuns:
                 self._log.tell()
         else:
             self._book(first, end, ended_s)
-        self._ending = True
         done = self._done
         done(steps)
         self._ending = False

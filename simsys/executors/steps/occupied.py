@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from simsys.costs.step_times import StepTimes
-from simsys.executors.steps.closed_form import NEVER_AGAIN, ClosedFormRuns
+from simsys.executors.steps.closed_form import ClosedFormRuns
 from simsys.platform.occupant import Footprint, Occupant
 
 DRIFT = 0.005
@@ -120,7 +120,7 @@ class OccupiedRuns(ClosedFormRuns):
         if self._there:
             self._there = False
             self._occupancy.leave(self._presence)
-            self._host_s = NEVER_AGAIN
+            self._evenly = False
 
     def _boundary_s(self, steps: int) -> float:
         end_s = self._times.elapsed(steps)
@@ -146,10 +146,10 @@ class OccupiedRuns(ClosedFormRuns):
     def happen(self) -> None:
         """The run under way ends now."""
         first, end = self._from, self._to
-        self._from, self._ended_s, self.due_s = end, self.due_s, inf
+        self._from, self.due_s = end, inf
         self._book_until(end)
         if end == self._last:
-            self._host_s = NEVER_AGAIN  # what comes next begins at a new anchor
+            self._evenly = False  # what comes next begins at a new anchor
         self._ending = True
         done = self._done
         done(end - first)

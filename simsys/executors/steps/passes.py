@@ -41,7 +41,7 @@ class Passes:
         self._stopped = False
         self._log = StepLog(executor, rank)
 
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
         """Start steps without prompts."""
         self.run(Batch(sequences, sequences, 0.0, 0, context_tokens, sequences), steps, host_s)
 

@@ -42,7 +42,7 @@ class PipelineRuns:
         self.ends_s: list[float] = []
         """When those have ended of which it has noted it."""
 
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float) -> None:
+    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
         """Start a run of at most this number of steps without prompts."""
         found = self._stages.costs.decoding(sequences)
         self._batch = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 from simsys.config.base import FrozenModel, invalid
 from simsys.config.document import read_document
 from simsys.config.validation import validate
-from simsys.data import data_folders
+from simsys.data import shipped_folder
 
 
 class Facts(FrozenModel):
@@ -41,7 +41,7 @@ def facts(kind: type[F]) -> F:
 
 @cache
 def _read(kind: type[Facts]) -> Facts:
-    return validate(read_document(data_folders("experiments")[-1] / "measured" / kind.filename), kind)
+    return validate(read_document(shipped_folder("experiments") / "measured" / kind.filename), kind)
 
 
 def _compiled(text: Any) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simsys.data import data_folders
+from simsys.data import shipped_folder
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case
 from simsys.fidelity.tables import collective_rows, serving_rows, training_rows
@@ -83,7 +83,7 @@ def measurements_of(table: Table) -> Reading:
 
 def shipped_tables() -> list[Path]:
     """Return the shipped tables of published figures."""
-    folder = data_folders("experiments")[-1] / "measured"
+    folder = shipped_folder("experiments") / "measured"
     return sorted(folder.glob("*.csv"))
 
 
