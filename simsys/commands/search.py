@@ -1,4 +1,4 @@
-"""`simsys search`: the best layouts of a training job."""
+"""`simsys search`: the best layouts of a training job, or deployments for serving."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _processes() -> int:
 @experiment
 @click.option("--scenario", metavar="NAME", help="Name of the scenario, if the file has several.")
 @SET
-@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Number of layouts to print.")
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Number of answers to print.")
 @click.option(
     "--pareto",
     nargs=2,
     metavar="METRIC METRIC",
-    help="Print the layouts that no other one beats in both metrics: 'steady_iteration_s peak_memory_share'.",
+    help="Print the answers that no other one beats in both metrics: 'steady_iteration_s peak_memory_share'.",
 )
 @click.option("--jobs", type=click.IntRange(1), default=_processes, help="Number of processes; default: all cores.")
 @click.option(
@@ -40,7 +40,7 @@ def _processes() -> int:
     type=click.IntRange(1),
     default=DEFAULT_SIMULATIONS,
     show_default=True,
-    help="Largest number of simulated layouts.",
+    help="Largest number of simulations.",
 )
 @emission_options
 @JSON
@@ -56,11 +56,12 @@ def search(
     emission: Emission,
     as_json: bool,
 ) -> int:
-    """Find the best layouts of the training in FILE; exit with 3 if nothing is feasible.
+    """Find the best layouts of training, or deployments for serving, of FILE; exit with 3 if nothing is feasible.
 
     The section 'search' is the question: minimize or maximize a metric, subject_to conditions, over settings. All
-    layouts are checked and bounded by closed forms, and the most promising are simulated. The batch stays the same:
-    training.global_batch_size.
+    candidates are checked and bounded by closed forms, and the most promising are simulated. Layouts of training have
+    the same batch: training.global_batch_size. Deployments meet the targets of 'slo' at the rate of the workload; with
+    'maximize: goodput', the greatest such rate is found.
     """
     from simsys.config.scenarios import read_scenario
     from simsys.errors import InfeasibleError

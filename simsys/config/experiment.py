@@ -206,11 +206,10 @@ class SimulationConfig(Changeable):
         return ""
 
     @model_validator(mode="after")
-    def _search_of_training(self) -> Self:
-        if self.search is not None and self.kind != "training":
-            what = "serving" if self.kind == "serving" else "several jobs"
-            message = "simsys search finds layouts of one training job: training with global_batch_size"
-            raise invalid_at(("search",), f"{message}; {what} cannot be searched yet", self.search)
+    def _search_of_one_job(self) -> Self:
+        if self.search is not None and self.kind == "jobs":
+            message = "simsys search is for one training job or one serving scenario; jobs cannot be searched"
+            raise invalid_at(("search",), message, self.search)
         return self
 
     @model_validator(mode="after")

@@ -13,10 +13,11 @@ Values = Literal["auto"] | Annotated[list[Any], Field(min_length=1)]
 
 
 class SearchConfig(FrozenModel):
-    """The question that ``simsys search`` answers: the best division of a training job among the GPUs.
+    """The question that ``simsys search`` answers: the best layout of a training job, or deployment for serving.
 
     `over` names the settings that vary, as dotted paths with lists of values, or ``auto`` for all useful values. With
-    ``over: auto``, every setting of the layout varies that the scenario does not write.
+    ``over: auto``, every setting of the layout or deployment varies that the scenario does not write; so does
+    ``others: auto`` beside named settings. The latency targets of serving are the scenario's ``slo``.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -27,15 +28,18 @@ class SearchConfig(FrozenModel):
     }
 
     minimize: str | None = Field(
-        default=None, description="Metric to minimize; by default steady_iteration_s (simsys list metrics)"
+        default=None,
+        description="Metric to minimize; by default steady_iteration_s, in serving usd_per_million_tokens",
     )
-    maximize: str | None = Field(default=None, description="Metric to maximize, such as tokens_per_s")
+    maximize: str | None = Field(
+        default=None, description="Metric to maximize, such as tokens_per_s, or goodput in serving"
+    )
     subject_to: list[str] = Field(
         default_factory=list, description="Conditions on metrics, such as peak_memory_share <= 0.92"
     )
     over: Literal["auto"] | Annotated[dict[str, Values], Field(min_length=1)] = Field(
         default="auto",
-        description="Settings that vary: auto for the whole layout, or dotted paths with values or auto",
+        description="Settings that vary: auto for all of them, or dotted paths with values or auto",
     )
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from simsys.report.text import aligned, number, percent, time, wrap
 from simsys.search.goal import MEMORY_SHARE
 from simsys.search.result import Answer, SearchResult
 
-SHARES = ("mfu", "hfu", MEMORY_SHARE)
+SHARES = ("mfu", "hfu", "slo_attainment", MEMORY_SHARE)
 NAMES = {
     "parallelism.tp_degree": "tp",
     "parallelism.cp_degree": "cp",
@@ -20,6 +20,12 @@ NAMES = {
     "parallelism.schedule": "schedule",
     "parallelism.strategy": "strategy",
     "parallelism.sequence_parallel": "sp",
+    "hardware.gpus_per_node": "GPUs/node",
+    "hardware.num_nodes": "nodes",
+    "serving.max_num_seqs": "seqs",
+    "serving.max_num_batched_tokens": "tokens",
+    "serving.kv_precision": "KV",
+    "serving.disaggregated": "prefill:decode",
     "training.batch_size_per_gpu": "samples",
     "training.activation_recompute": "recompute",
 }
@@ -30,6 +36,11 @@ METRICS = {
     MEMORY_SHARE: "memory",
     "usd_per_million_tokens": "USD/M tokens",
     "mfu": "MFU",
+    "usd_per_hour": "USD/h",
+    "num_gpus": "GPUs",
+    "p99_ttft_ms": "p99 TTFT",
+    "p99_tpot_ms": "p99 TPOT",
+    "slo_attainment": "meets SLO",
 }
 REASONS = 8
 
@@ -85,10 +96,14 @@ def _row(answer: Answer, paths: Sequence[str], names: Sequence[str], metrics: Ma
 def _figure(name: str, value: Any) -> str:
     if value is None:
         return "-"
+    if name.endswith("_ms"):
+        return time(value / 1e3)
     if name.endswith("_s") and "_per_s" not in name:
         return time(value)
     return percent(value) if name in SHARES else number(value)
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping) and set(value) == {"prefill_replicas", "decode_replicas"}:
+        return f"{value['prefill_replicas']}:{value['decode_replicas']}"
     return str(value).lower() if isinstance(value, bool) else str(value)

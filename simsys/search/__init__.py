@@ -1,9 +1,10 @@
-"""The best layouts of a training job: closed forms for all of them, simulations of the most promising.
+"""The best layouts or deployments: closed forms for all of them, simulations of the most promising.
 
 Start with `stages.py`. `candidates.py` is what the stages need of a kind of scenario; `training` has the layouts of a
-training job, their memory and their bounds. `simulated.py` simulates.
-May import: build, check, collectives, config, costs, errors, executors, framework, metrics, model, parallel, platform,
-simulation, sums, user_modules, workers.
+training job, `serving` the deployments of a serving scenario, both with memory and bounds in closed form.
+`simulated.py` simulates, and `sizes.py` looks for the smallest size of each deployment.
+May import: build, capacity, check, collectives, config, costs, errors, executors, framework, metrics, model, parallel,
+platform, serving, simulation, sums, user_modules, workers.
 """
 
 from __future__ import annotations

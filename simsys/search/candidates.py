@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from simsys.search.simulated import Task
 
@@ -47,6 +47,27 @@ class Candidate(ABC):
         return ""
 
 
+class SizedCandidate(Candidate):
+    """A candidate in a series of sizes, of which larger ones cost more and do better.
+
+    Attributes:
+        place: The place of its size in the series.
+        last_place: The place of the largest size.
+    """
+
+    place: int
+    last_place: int
+
+    @property
+    @abstractmethod
+    def family(self) -> str:
+        """The kind of hardware; the answer has the best candidate of each."""
+
+    @abstractmethod
+    def resized(self, place: int) -> Self:
+        """The candidate at another place of the series."""
+
+
 @dataclass
 class Space(ABC):
     """The candidates of a search: stage 1.
@@ -54,6 +75,7 @@ class Space(ABC):
     Attributes:
         kind: Kind of the scenario, ``training`` or ``serving``.
         noun: What the candidates are called.
+        keys: Paths of the settings that make up a candidate.
         shortened: What a run of stage 2 simulates.
         considered: Number of candidates of the whole space.
         reasons: Number of candidates that are left out, by reason.
@@ -61,6 +83,7 @@ class Space(ABC):
 
     kind: ClassVar[str]
     noun: ClassVar[str]
+    keys: ClassVar[Collection[str]]
     considered: int = field(default=0, init=False)
     reasons: Counter[str] = field(default_factory=Counter, init=False)
 
@@ -68,6 +91,11 @@ class Space(ABC):
     @abstractmethod
     def shortened(self) -> str:
         """What a run of stage 2 simulates, as text."""
+
+    @property
+    def whole(self) -> str:
+        """What a run of stage 3 simulates, as text."""
+        return "as `simsys run` simulates them"
 
     @abstractmethod
     def candidates(self) -> Sequence[Candidate]:
@@ -82,6 +110,11 @@ class Space(ABC):
     @abstractmethod
     def comparable(self) -> bool:
         """Whether the measured loss of choices holds for the metric of the goal."""
+
+    @property
+    def sized(self) -> bool:
+        """Whether the smallest size of each candidate is looked for; all of them are then `SizedCandidate`."""
+        return False
 
     @property
     @abstractmethod

@@ -14,13 +14,16 @@ from simsys.metrics.definitions import metrics_by_name
 from simsys.metrics.metric import SERVING, TRAINING
 
 MEMORY_SHARE, COST, NUM_GPUS = "peak_memory_share", "usd_per_million_tokens", "num_gpus"
-GOODPUT, GOODPUT_PER_USD = "goodput", "goodput_per_usd_per_hour"
+GOODPUT = "goodput"
 DERIVED: Mapping[str, Mapping[str, str]] = {
     TRAINING: {
         MEMORY_SHARE: "memory that the fullest GPU needs, over its memory",
         COST: "price of the GPUs for a million tokens of training",
     },
-    SERVING: {NUM_GPUS: "GPUs of all replicas"},
+    SERVING: {
+        NUM_GPUS: "GPUs of all replicas",
+        GOODPUT: "greatest rate of requests that meets the SLO in the steady state (1/s)",
+    },
 }
 """Metrics that a search adds to the metrics of a run, by kind of scenario."""
 DEFAULTS = {TRAINING: "steady_iteration_s", SERVING: COST}

@@ -32,6 +32,7 @@ class Answer:
         lod: The level of detail of the simulation.
         group: Number of its group; candidates of a group differ by less than the expected loss of a choice.
         simplicity: Smaller for cheaper and simpler candidates, which come first in a group.
+        family: The kind of hardware where several are compared; empty otherwise.
     """
 
     settings: Mapping[str, Any]
@@ -40,6 +41,7 @@ class Answer:
     lod: str = "medium"
     group: int = 0
     simplicity: Simplicity = ()
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,3 +168,14 @@ def pareto(answers: Sequence[Answer], goals: Sequence[Goal]) -> list[Answer]:
         for mine, each in known
         if not any(all(o <= m for o, m in zip(other, mine, strict=True)) and other != mine for other, _ in known)
     ]
+
+
+def first_of(answers: Sequence[Answer], top: int) -> list[Answer]:
+    """The first answers, and the first one of each further family."""
+    families: set[str] = set()
+    found = []
+    for place, each in enumerate(answers):
+        if place < top or each.family not in families:
+            found.append(each)
+        families.add(each.family)
+    return found

@@ -12,6 +12,8 @@ from simsys.config.search import SearchConfig
 from simsys.errors import ConfigError, UsageError, did_you_mean
 
 AUTO = "auto"
+OTHERS = "others"
+"""The key of all settings of a layout or deployment that are neither written nor named in the question."""
 SECTIONS = ("hardware", "network", "model", "parallelism", "training", "serving", "workload", "slo", "simulation")
 
 
@@ -35,11 +37,19 @@ def outer_settings(asked: SearchConfig, keys: Collection[str], follows: Mapping[
         if key in keys:
             continue
         if key.partition(".")[0] not in SECTIONS or "." not in key:
-            raise UsageError(f"search.over: unknown setting {key!r}{did_you_mean(key, [*keys, 'hardware.gpu'])}")
+            raise UsageError(
+                f"search.over: unknown setting {key!r}{did_you_mean(key, [*keys, 'hardware.gpu', OTHERS])}"
+            )
         if isinstance(values, str):
             raise UsageError(f"search.over: {key}: there are no 'auto' values of this setting; list the values")
         found[key] = list(values)
     return found
+
+
+def is_written(config: SimulationConfig, key: str) -> bool:
+    """Whether the scenario writes a setting."""
+    section, _, name = key.partition(".")
+    return name in getattr(config, section).model_fields_set
 
 
 def count_of(outer: Mapping[str, list[Any]]) -> int:
@@ -70,3 +80,17 @@ def with_settings(config: SimulationConfig, settings: Mapping[str, Any]) -> Simu
     except ConfigError as error:
         changes = ", ".join(f"{path}: {value}" for path, value in settings.items())
         raise UsageError(f"search.over: {changes}: {error.problems[0]}") from None
+
+
+def by_section(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings by section and key.
+
+    Example:
+        >>> by_section({"parallelism.tp_degree": 4})
+        {'parallelism': {'tp_degree': 4}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for path, value in settings.items():
+        section, _, key = path.partition(".")
+        found.setdefault(section, {})[key] = value
+    return found

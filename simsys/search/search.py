@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.errors import UsageError
-from simsys.search.candidates import Space
 from simsys.search.goal import Goal, check_metric, more_is_better
 from simsys.search.result import SearchResult
+from simsys.search.scenarios import AUTO, OTHERS, is_written
+from simsys.search.serving.deployments import Deployments
 from simsys.search.stages import SIMULATIONS, Search
 from simsys.search.training.layouts import Layouts
 
-SPACES: Mapping[str, Callable[[SimulationConfig, SearchConfig, Goal], Space]] = {"training": Layouts}
+SPACES: Mapping[str, type[Layouts] | type[Deployments]] = {"training": Layouts, "serving": Deployments}
 """The candidates of each kind of scenario."""
 
 
@@ -56,6 +57,7 @@ def search(
     asked = _question(config, minimize, maximize, subject_to, over)
     if config.kind not in SPACES:
         raise UsageError("simsys search is for one training job or one serving scenario, not for several jobs")
+    asked = _with_others(asked, config, SPACES[config.kind].keys)
     goal = Goal.of(asked, config.kind)
     goals = [Goal(check_metric(each, "--pareto", config.kind), more_is_better(each)) for each in pareto]
     space = SPACES[config.kind](config, asked, goal)
@@ -82,3 +84,14 @@ def _question(
         return SearchConfig.model_validate(own)
     except ValueError as error:
         raise UsageError(f"search: {error}") from None
+
+
+def _with_others(asked: SearchConfig, config: SimulationConfig, keys: Collection[str]) -> SearchConfig:
+    """The question with ``auto`` for all settings that are neither written nor named, in place of `OTHERS`."""
+    if not isinstance(asked.over, Mapping) or OTHERS not in asked.over:
+        return asked
+    if asked.over[OTHERS] != AUTO:
+        raise UsageError(f"search.over: {OTHERS} is auto, not {asked.over[OTHERS]!r}")
+    named = {key: values for key, values in asked.over.items() if key != OTHERS}
+    rest = {key: AUTO for key in keys if key not in named and not is_written(config, key)}
+    return asked.model_copy(update={"over": {**rest, **named}})

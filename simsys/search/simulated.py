@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from enum import Enum
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from simsys.build.job import assemble
 from simsys.build.rules.findings import Findings, unlocated
+from simsys.capacity import greatest_rate, steady_state
+from simsys.capacity.rate import TOLERANCE
 from simsys.check.clusters import Clusters
 from simsys.check.levers import changed, memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
+from simsys.metrics.slo import ATTAINMENT
 from simsys.simulation import simulate_job
 from simsys.user_modules import UserModules, looked_for
 from simsys.workers import begin_work, starting_workers
 
+ROUGH = 0.1
+"""Tolerance of a greatest rate that is to be refined."""
+HOPELESS = 0.05
+"""A run ends early if the share of the requests that meet their targets is too small by this much."""
 FEW = 8
 """Simulations below which processes are not worth their start."""
+
+
+class Run(Enum):
+    """What is simulated of a candidate: the scenario, its steady state, or the greatest rate that meets the SLO."""
+
+    ONCE = 0
+    STEADY = 1
+    GREATEST_RATE = 2
+    ROUGH_RATE = 3
+    """The greatest rate with a tolerance of 10 %."""
 
 
 class Task(NamedTuple):
@@ -28,11 +46,13 @@ class Task(NamedTuple):
         config: The scenario without a search.
         settings: The settings of the candidate, and others of the run.
         modules: Modules of the user's own.
+        run: What is simulated.
     """
 
     config: SimulationConfig
     settings: dict[str, Any]
     modules: UserModules
+    run: Run = Run.ONCE
 
 
 class Outcome(NamedTuple):
@@ -57,9 +77,29 @@ def simulated(task: Task) -> Outcome:
                 return Outcome({}, problems[0].message)
             if problem := memory_problem(made[0], made[1].shortest_request_tokens):
                 return Outcome({}, problem)
-            return Outcome(dict(simulate_job(made[0]).metrics))
+            if task.run is Run.ONCE:
+                return Outcome(dict(simulate_job(made[0]).metrics))
+            return _steady(config) if task.run is Run.STEADY else _greatest_rate(config, task.run)
     except SimsysError as error:
         return Outcome({}, str(error))
+
+
+def _steady(config: SimulationConfig) -> Outcome:
+    """The metrics of the steady state; a run that misses the SLO by far ends early."""
+    needed = config.slo.demands.get(ATTAINMENT, 0.0) if config.slo is not None else 0.0
+
+    def hopeless(metrics: Mapping[str, Any]) -> bool:
+        attained = metrics.get("slo_attainment")
+        return attained is not None and attained < needed - HOPELESS
+
+    state = steady_state(config, hopeless=hopeless)
+    return Outcome(dict(state.metrics), "" if state.metrics else state.text)
+
+
+def _greatest_rate(config: SimulationConfig, run: Run) -> Outcome:
+    """The metrics at the greatest rate that meets the SLO."""
+    found = greatest_rate(config, tolerance=ROUGH if run is Run.ROUGH_RATE else TOLERANCE)
+    return Outcome(dict(found.metrics), "" if found.metrics else "no rate meets the targets")
 
 
 class Simulations:

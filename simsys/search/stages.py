@@ -8,13 +8,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from simsys.config.expected_losses import measured_loss
-from simsys.search.candidates import Candidate, Space
+from simsys.search.candidates import Candidate, SizedCandidate, Space
 from simsys.search.goal import Goal
-from simsys.search.result import Answer, SearchResult, grouped, pareto
+from simsys.search.result import Answer, SearchResult, first_of, grouped, pareto
 from simsys.search.simulated import Outcome, Simulations
+from simsys.search.sizes import LARGER, Sizes, settled
 
 SIMULATIONS = 300
 """Default limit of the number of simulated candidates."""
@@ -58,15 +60,21 @@ class Search:
 
     def run(self) -> SearchResult:
         """Carry it out."""
-        candidates = self._closed_forms()
-        answers = self._finalists(self._simulated(candidates))
+        candidates = self.closed_forms()
+        if self.space.sized:
+            answers = self._smallest(cast("list[SizedCandidate]", candidates))
+        else:
+            answers = self._finalists(self._simulated(candidates))
+        growing = sum(answer.metrics.get("steady") == 0 for _, answer in answers)
+        if growing:
+            self.notes.append(f"the runs of {growing} finalists ended before a steady state, which may flatter them")
         loss = measured_loss(self.space.kind)
         width = loss.loss if loss is not None and self.space.comparable else 0.0
         best = grouped([each for _, each in answers], self.goal, width)
         return SearchResult(
             self.name,
             self.goal,
-            best[: self.top] if not self.goals else best,
+            first_of(best, self.top) if not self.goals else best,
             self.space.considered,
             self.space.considered - self.tried,
             self.tried,
@@ -78,7 +86,7 @@ class Search:
             self.space.noun,
         )
 
-    def _closed_forms(self) -> list[Candidate]:
+    def closed_forms(self) -> list[Candidate]:
         """Stage 1: the candidates that fit, the one with the best bound first."""
         started_s = time.process_time()
         found = [each for each in self.space.candidates() if self._may_hold(each)]
@@ -113,7 +121,7 @@ class Search:
         with Simulations(self.jobs) as simulations:
             for place, outcome in simulations.run(tasks, wanted):
                 self.tried += 1
-                answer = self._answer(chosen[place], outcome, "medium")
+                answer = self.answer(chosen[place], outcome, "medium")
                 if answer is not None:
                     answers.append((chosen[place], answer))
                     best_key = min(best_key, self.goal.key(answer.value))
@@ -142,6 +150,42 @@ class Search:
             text += f"; the bounds of the other {rest:,} are worse than the best"
         self._note(text)
 
+    def _smallest(self, candidates: Sequence[SizedCandidate]) -> Sequence[Found]:
+        """Stages 2 and 3 of a search for the smallest size of each candidate."""
+        started_s, noun = time.perf_counter(), self.space.noun
+        sizes = Sizes(
+            candidates, lambda answer: self.goal.key(answer.value), self.simulations if self.goals else self.top
+        )
+        with Simulations(self.jobs) as simulations:
+            answers = sizes.simulate(simulations, partial(self.answer, lod="medium"), self.simulations)
+            self.tried, seconds = sizes.tried, time.perf_counter() - started_s
+            left = sizes.left_out(self.reasons)
+            self.reasons = +self.reasons
+            text = f"stage 2: {sizes.tried:,} {noun} simulated at medium detail, {self.space.shortened}"
+            self._note(f"{text}, bisecting the number of replicas ({seconds:.1f} s)")
+            if left:
+                reason = (
+                    "may be better with few replicas" if self.space.bounded else f"have no bound of {self.goal.metric}"
+                )
+                self.notes.append(
+                    f"{left:,} kinds of {noun} that {reason} were not simulated; --simulations sets the limit"
+                )
+            if self.goals:
+                kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
+                answers = [pair for pair in answers if id(pair[1]) in kept]
+            started_s = time.perf_counter()
+            count = len(answers) if self.goals else self.top
+            found, tried, grown = settled(
+                answers,
+                lambda answer: self.goal.key(answer.value),
+                count,
+                simulations,
+                partial(self.answer, lod=self.lod),
+            )
+            self.reasons[LARGER] -= grown
+        self._say_finalists(tried, time.perf_counter() - started_s)
+        return found
+
     def _finalists(self, answers: Sequence[Found]) -> list[Found]:
         """Stage 3: simulate the best as the scenario says."""
         ordered = sorted(answers, key=lambda pair: self.goal.key(pair[1].value))
@@ -152,15 +196,15 @@ class Search:
         with Simulations(self.jobs) as simulations:
             tasks = [candidate.task(short=False) for candidate, _ in chosen]
             for place, outcome in simulations.run(tasks, lambda _: True):
-                answer = self._answer(chosen[place][0], outcome, self.lod)
+                answer = self.answer(chosen[place][0], outcome, self.lod)
                 found += [] if answer is None else [(chosen[place][0], answer)]
         self._say_finalists(len(chosen), time.perf_counter() - started_s)
         return found
 
     def _say_finalists(self, count: int, seconds: float) -> None:
-        self._note(f"stage 3: {count} finalists as `simsys run` simulates them, {self.lod} detail ({seconds:.1f} s)")
+        self._note(f"stage 3: {count} finalists {self.space.whole}, {self.lod} detail ({seconds:.1f} s)")
 
-    def _answer(self, candidate: Candidate, outcome: Outcome, lod: str) -> Answer | None:
+    def answer(self, candidate: Candidate, outcome: Outcome, lod: str) -> Answer | None:
         """An answer; None if the candidate was not simulated, or does not meet the conditions."""
         reason, metrics = outcome.reason, dict[str, Any]()
         if not reason:
@@ -170,7 +214,8 @@ class Search:
             self.reasons[reason] += 1
             return None
         value = float(metrics[self.goal.metric])
-        return Answer(candidate.settings, metrics, value, lod, simplicity=candidate.simplicity(metrics))
+        family = candidate.family if isinstance(candidate, SizedCandidate) and self.space.sized else ""
+        return Answer(candidate.settings, metrics, value, lod, 0, candidate.simplicity(metrics), family)
 
     def _unmet(self, metrics: Mapping[str, Any]) -> str:
         """Why metrics are no answer; empty if they are one."""

@@ -147,19 +147,17 @@ def test_absurd_space_is_refused_with_its_count(tmp_path):
     assert "1,000,000,000,000 layouts" in result.stderr
 
 
-def test_search_of_serving_is_refused(tmp_path):
+def test_search_of_several_jobs_is_refused(tmp_path):
     document = {
         "hardware": {"profile": "dgx-h100"},
-        "model": {"name": "Llama3-8B"},
-        "serving": {"engine": "vllm"},
-        "workload": {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 8, "output_tokens": 8, "num_requests": 2},
-        "search": {"maximize": "goodput"},
+        "model": {"name": "GPT2-Small"},
+        "training": {"global_batch_size": 8},
+        "jobs": [{"name": "a", "gpus": 8}],
+        "search": {"maximize": "tokens_per_s"},
     }
     result = asked(tmp_path, document)
     assert result.exit_code == 2
-    assert "finds layouts of one training job: training with global_batch_size; serving cannot be searched yet" in (
-        result.stderr
-    )
+    assert "is for one training job or one serving scenario" in result.stderr
 
 
 def test_python_answer_has_a_table_and_a_short_repr():

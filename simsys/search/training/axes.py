@@ -9,7 +9,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import UsageError, did_you_mean
 from simsys.parallel.activations import Recompute
-from simsys.search.scenarios import AUTO
+from simsys.search.scenarios import AUTO, is_written
 from simsys.search.training.base import Base
 from simsys.search.training.space import INTERLEAVED, PLAIN, Axes, divisors
 
@@ -57,12 +57,6 @@ def layout_axes(base: Base, over: Mapping[str, Any] | str) -> Axes:
     stage_layers = base.config.parallelism.stage_layers is not None
     gpus_per_node = base.cluster.gpus_per_node
     return Axes(**found, layers=base.layers, gpus_per_node=gpus_per_node, stage_layers=stage_layers)
-
-
-def is_written(config: SimulationConfig, key: str) -> bool:
-    """Whether the scenario writes a setting of a layout."""
-    section, _, name = key.partition(".")
-    return name in getattr(config, section).model_fields_set
 
 
 def _useful(base: Base, axis: str) -> tuple[Any, ...] | None:

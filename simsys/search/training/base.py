@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +22,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
+from simsys.search.scenarios import by_section
 from simsys.search.training.space import Division, Variant
 
 DEGREES = {"TP": "tensor", "CP": "context", "EP": "expert", "PP": "pipeline"}
@@ -136,17 +136,3 @@ class Base:
         config, layout = self.scenario(division, variant), self.layout(division)
         assert config.training is not None
         return TrainingSetup(config, config.training, self.cluster, self.model, self.engine, layout, self.precision)
-
-
-def by_section(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings by section and key.
-
-    Example:
-        >>> by_section({"parallelism.tp_degree": 4})
-        {'parallelism': {'tp_degree': 4}}
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for path, value in settings.items():
-        section, _, key = path.partition(".")
-        found.setdefault(section, {})[key] = value
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,9 +13,9 @@ from simsys.config.search import SearchConfig
 from simsys.errors import UsageError
 from simsys.search.candidates import Candidate, Simplicity, Space, too_large
 from simsys.search.goal import COST, MEMORY_SHARE, NUM_GPUS, Goal
-from simsys.search.scenarios import count_of, outer_settings, scenarios
+from simsys.search.scenarios import count_of, is_written, outer_settings, scenarios
 from simsys.search.simulated import Task
-from simsys.search.training.axes import FOLLOWS, KEYS, is_written, layout_axes
+from simsys.search.training.axes import FOLLOWS, KEYS, layout_axes
 from simsys.search.training.base import Base
 from simsys.search.training.closed_forms import ClosedForms, Fitting
 from simsys.search.training.goals import bounded, optimistic, with_derived
@@ -93,6 +93,7 @@ class Layouts(Space):
 
     kind: ClassVar[str] = "training"
     noun: ClassVar[str] = "layouts"
+    keys: ClassVar[Collection[str]] = KEYS
     shortened = "one iteration"
 
     def __init__(self, config: SimulationConfig, asked: SearchConfig, goal: Goal) -> None:

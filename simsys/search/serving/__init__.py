@@ -1,0 +1,1 @@
+"""Deployments of a serving scenario: axes, memory and bounds in closed form. Start with `deployments.py`."""

@@ -1,0 +1,33 @@
+"""Whether a run meets the latency targets of its scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.slo import ATTAINMENT, targets_s
+from simsys.metrics.slo import missed as slo_missed
+
+OVERLOADED = "overloaded: the queue grows while requests arrive"
+MISSED = "the SLO is missed by a simulation"
+
+
+def required_share(config: SimulationConfig) -> float:
+    """Share of the requests that have to meet all targets; 0 if requests have no targets."""
+    slo = config.slo
+    return slo.demands[ATTAINMENT] if slo is not None and targets_s(slo.demands) else 0.0
+
+
+def missed(config: SimulationConfig, metrics: Mapping[str, Any]) -> str:
+    """Why a run does not meet the SLO; empty if it does.
+
+    Args:
+        config: The scenario.
+        metrics: Metrics of the run.
+    """
+    if config.slo is None:
+        return ""
+    if metrics.get("overloaded"):
+        return OVERLOADED
+    return MISSED if slo_missed(config.slo.demands, metrics) else ""
