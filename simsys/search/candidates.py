@@ -111,6 +111,10 @@ class Space(ABC):
     def comparable(self) -> bool:
         """Whether the measured loss of choices holds for the metric of the goal."""
 
+    def doubts(self, settings: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Doubts about answers with some settings."""
+        return []
+
     @property
     def sized(self) -> bool:
         """Whether the smallest size of each candidate is looked for; all of them are then `SizedCandidate`."""

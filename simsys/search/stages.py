@@ -71,10 +71,12 @@ class Search:
         loss = measured_loss(self.space.kind)
         width = loss.loss if loss is not None and self.space.comparable else 0.0
         best = grouped([each for _, each in answers], self.goal, width)
+        best = best if self.goals else first_of(best, self.top)
+        self.notes += self.space.doubts([each.settings for each in best])
         return SearchResult(
             self.name,
             self.goal,
-            first_of(best, self.top) if not self.goals else best,
+            best,
             self.space.considered,
             self.space.considered - self.tried,
             self.tried,

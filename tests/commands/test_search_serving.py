@@ -123,6 +123,41 @@ def test_nothing_feasible_is_exit_code_3_with_counted_reasons(tmp_path):
     assert re.search(r"\d  too many requests miss the targets even if each is alone", result.stdout)
 
 
+def test_a_chosen_precision_is_a_doubt(tmp_path):
+    over = {"parallelism.dp_degree": [4], "serving.precision": "auto"}
+    found = answer(tmp_path, changed(search={"over": over, "minimize": "mean_tpot_ms"}))
+    assert found["best"][0]["settings"]["serving.precision"] == "fp8"
+    assert any("may change the answers of the model" in note for note in found["notes"])
+
+
+def test_others_vary_beside_named_settings(tmp_path):
+    document = changed(
+        serving={"max_num_seqs": 64, "max_num_batched_tokens": 2048, "precision": "bf16", "router": "round_robin"},
+        parallelism={"pp_stages": 1, "dp_degree": 2},
+        search={"over": {"parallelism.tp_degree": [1, 2], "others": "auto"}, "minimize": "mean_tpot_ms"},
+        workload={"num_requests": 60},
+    )
+    document["serving"]["kv_precision"] = "bf16"
+    found = answer(tmp_path, document)["best"]
+    pools = [str(each["settings"].get("serving.disaggregated")) for each in found]
+    assert {each["settings"]["parallelism.tp_degree"] for each in found} == {1, 2}
+    assert len(set(pools)) > 1
+
+
+@pytest.mark.slow
+def test_three_kinds_of_gpus_need_few_simulations():
+    """How many GPUs for 20 requests per second: the number of simulations bounds the time on any machine."""
+    options = ["--scenario", "chat-20-per-second", "--top", "3", "--json"]
+    result = CliRunner().invoke(cli, ["search", "experiments/capacity.yaml", *options])
+    found = json.loads(result.stdout)
+    assert found["considered"] > 3_000_000
+    assert found["simulated"] <= 200
+    finalists = re.search(r"stage 3: (\d+) finalists", found["stages"][2])
+    assert finalists is not None
+    assert int(finalists[1]) <= 40
+    assert {each["settings"]["hardware.profile"] for each in found["best"]} == {"dgx-h100", "dgx-a100", "pcie-l40s-8"}
+
+
 OVER = {"parallelism.dp_degree": "auto"}
 
 
@@ -137,6 +172,7 @@ OVER = {"parallelism.dp_degree": "auto"}
         ({"search": {"over": {"serving.block_size": "auto"}}}, "list the values"),
         ({"search": {"over": {"workload.num_requests": [10]}}}, "cannot vary: it is the length of the runs"),
         ({"search": {"over": {"serving.disaggregated": [{"prefill_replicas": 1}]}}}, "decode_replicas"),
+        ({"search": {"over": {"others": [1]}}}, "others is auto, not [1]"),
         ({"slo": None}, "usd_per_hour needs latency targets; add slo"),
         ({"search": {"over": {**OVER, "hardware.profile": ["mi250-8"]}}}, "needs prices"),
     ],

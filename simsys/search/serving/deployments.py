@@ -33,6 +33,7 @@ from simsys.search.serving.values import JUDGED, PRICED, is_bounded, is_cost
 
 MOST_DEPLOYMENTS = 20_000_000
 """Most deployments of a search."""
+PRECISIONS = ("serving.precision", "serving.kv_precision")
 UNDIVIDED = "the GPUs of a replica do not divide the GPUs"
 SAME_PRECISION = "the precision of the KV cache is that of another choice"
 ONE_GPU = "experts are not divided among the only GPU of a stage"
@@ -112,8 +113,18 @@ class Deployments(Space):
         varied = self.asked.over if isinstance(self.asked.over, Mapping) else {}
         return {key: _plain(self.config, key) for key in [*keys, *(key for key in sizes if key not in varied)]}
 
+    def _asked(self, key: str) -> Sequence[Any] | str | None:
+        return asked_values(self.config, self.asked.over, key)
+
     def _varies(self, key: str) -> bool:
-        return asked_values(self.config, self.asked.over, key) is not None
+        return self._asked(key) is not None
+
+    def doubts(self, settings: Sequence[Mapping[str, Any]]) -> list[str]:
+        """That the answers of the model may differ, if a precision was chosen for it."""
+        chosen = [key for key in PRECISIONS if any(key in each for each in settings) and self._asked(key) == AUTO]
+        if not chosen:
+            return []
+        return [f"{' and '.join(chosen)} chosen below the default may change the answers of the model; write them"]
 
     # ---- the space
 
