@@ -130,7 +130,7 @@ class Simulations:
         Yields:
             The place of a task and its outcome, in any order.
         """
-        if self.jobs <= 1 or len(tasks) < FEW:
+        if self.jobs <= 1 or (self._pool is None and len(tasks) < FEW):
             for place, task in enumerate(tasks):
                 if not wanted(place):
                     return
