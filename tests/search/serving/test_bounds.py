@@ -44,7 +44,7 @@ def test_no_deployment_that_meets_the_targets_is_left_out_and_no_bound_is_beyond
 
 @pytest.mark.slow
 def test_bounds_hold_in_many_spaces():
-    found = [losses(seed) for seed in range(1000, 1320)]
+    found = [losses(seed) for seed in range(1000, 1620)]
     assert not [each for lost, wrong, _, _ in found for each in (*lost, *wrong)]
-    assert sum(good > 0 for _, _, good, _ in found) > 100
-    assert sum(count > 1 for *_, count in found) > 200
+    assert sum(good > 0 for _, _, good, _ in found) > 150
+    assert sum(count > 1 for *_, count in found) > 300
