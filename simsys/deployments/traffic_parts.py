@@ -138,7 +138,7 @@ def load_generator(
         table: As in `Target`.
         command: The first words of the command.
         unmodelled: Options that every run needs and that no setting corresponds to.
-        more_sections: Sections of a scenario that it expresses besides model and workload.
+        more_sections: Sections of a scenario that it expresses in addition to model and workload.
         pack: Makes one option of several where the tool has them in one.
         unpack: The inverse of `pack`.
     """
