@@ -27,9 +27,8 @@ class ServingMemory(ServingSetup):
     def fixed_by_stage(self) -> list[dict[str, float]]:
         """Memory of a GPU of each stage without the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
-        plain = self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
         held = []
-        for stage, without in zip(self.stages, plain, strict=True):
+        for stage, without in zip(self.stages, self.plain_stages, strict=True):
             parts = serving_memory(
                 stage,
                 self.precision,

@@ -102,6 +102,11 @@ class ServingSetup:
         return self._stages(self.adapted_model)
 
     @cached_property
+    def plain_stages(self) -> list[ForwardPass]:
+        """One rank's share of each pipeline stage, without adapters."""
+        return self.stages if self.settings.lora is None else self._stages(self._at_lengths(self.model))
+
+    @cached_property
     def adapted_model(self) -> Model:
         """The model with its adapters, if it has any."""
         lora, model = self.settings.lora, self._at_lengths(self.model)

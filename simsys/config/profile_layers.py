@@ -10,6 +10,7 @@ from typing import Any
 from simsys.config.document import Document, KeyPath, Mark
 from simsys.config.hardware_schema import UNSOURCED, heads, is_covered, leaves
 from simsys.config.loader import deep_merge
+from simsys.config.setting import has_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Layers:
     def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
         """Return the place of a setting, or of the nearest mapping around it; None if it is not in a file."""
         for layer in self.layers:
-            if _has(layer.data, path):
+            if has_setting(layer.data, path):
                 document = layer.document
                 return None if document is None else document.mark(path, key=key) or Mark(document.name)
         return self.locate(path[:-1], key=True)
@@ -84,16 +85,6 @@ def taken_over(layers: Sequence[Layer]) -> tuple[str, frozenset[str]]:
     around = {head for path in again for head in heads(path)}
     left = (path for path, value in leaves(base) if value is not None and path not in around)
     return base["name"], frozenset(path.partition(".")[0] for path in left if not is_covered(path, again))
-
-
-def _has(data: Any, path: KeyPath) -> bool:
-    """Whether nested mappings and lists have a value at a path."""
-    for part in path:
-        try:
-            data = data[part]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
 
 
 def _with_sources(own: dict[str, Any], layer: Layer) -> dict[str, Any]:

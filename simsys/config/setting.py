@@ -14,6 +14,9 @@ PROFILES = (("hardware", "gpu"), ("hardware", "gpu_model"), ("hardware", "profil
 """Settings that name a profile or contain one; a contained profile may extend another by name."""
 
 
+_ABSENT = object()
+
+
 def with_setting(data: Mapping[str, Any], path: KeyPath, value: Any, written: str) -> dict[str, Any]:
     """Return data with one setting changed. Mappings and lists on its way are copied, everything else is shared.
 
@@ -53,11 +56,17 @@ def _entry(inner: dict[str, Any] | list[Any], key: str | int, path: KeyPath, wri
     return inner[key]
 
 
-def has_setting(data: Mapping[str, Any], path: KeyPath) -> bool:
-    """Whether a mapping has a value at a path of keys."""
+def value_at(data: object, path: KeyPath, absent: Any = None) -> Any:
+    """The value of nested mappings and lists at a path of keys and indices; `absent` if there is none."""
     inner: Any = data
     for key in path:
-        if not isinstance(inner, Mapping) or key not in inner:
-            return False
-        inner = inner[key]
-    return True
+        try:
+            inner = inner[key]
+        except (KeyError, IndexError, TypeError):
+            return absent
+    return inner
+
+
+def has_setting(data: object, path: KeyPath) -> bool:
+    """Whether nested mappings and lists have a value at a path, also an empty one."""
+    return value_at(data, path, _ABSENT) is not _ABSENT

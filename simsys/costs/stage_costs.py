@@ -66,7 +66,7 @@ class StageCosts:
         """The pieces of all stages, divided where any of them is: step i of these runs has a context of i tokens."""
         batch, more = Batch(sequences, sequences, decode_sequences=sequences), Batch(decode_context_tokens=1)
         times = [cost.times(batch, more, 0.0) for cost in self._stages]
-        begins = sorted({0, *(kink for each in times for kink, _, _ in each.kinks)})
+        begins = sorted({0, *(breakpoint for each in times for breakpoint, _, _ in each.breakpoints)})
         hops_s = self._hops(sequences)
         lines = [
             tuple(woven([each.line(begin) for each in times], [(hop_s, 0.0) for hop_s in hops_s])) for begin in begins

@@ -2,7 +2,7 @@
 
 The time of a kernel is the largest of its bounds (memory, arithmetic, a fixed floor), and each bound is linear in the
 cached tokens, which grow by a constant per step. So the duration of step i is linear in i up to the steps at which
-another bound becomes the largest (breakpoints, kinks), and a sum of durations is a sum of arithmetic series.
+another bound becomes the largest (breakpoints), and a sum of durations is a sum of arithmetic series.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class StepTimes:
         idle_s: What of each step is no computation: host time before it and communication within it.
     """
 
-    __slots__ = ("first_s", "growth_s", "idle_s", "kinks", "work")
+    __slots__ = ("breakpoints", "first_s", "growth_s", "idle_s", "work")
 
     def __init__(self, first_s: float, growth_s: float, idle_s: float) -> None:
         self.first_s, self.growth_s, self.idle_s = first_s, growth_s, idle_s
-        self.kinks: list[tuple[int, float, float]] = []
+        self.breakpoints: list[tuple[int, float, float]] = []
         """Steps from which on durations are longer by a line, counted from step 0: (step, intercept, growth)."""
         self.work: StepTimes | None = None
         """Computation of the GPUs in these steps, if some steps last longer."""
@@ -48,7 +48,7 @@ class StepTimes:
         self.first_s += other.first_s
         self.growth_s += other.growth_s
         self.idle_s += other.idle_s
-        self.kinks += other.kinks
+        self.breakpoints += other.breakpoints
 
     def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
         """Find the breakpoints."""
@@ -57,7 +57,7 @@ class StepTimes:
             if step == inf:
                 return
             overtaking = max(steeper, key=lambda bound: (bound[0] + step * bound[1], bound[1]))
-            self.kinks.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
+            self.breakpoints.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
             current = overtaking
 
     def at_least(self, least_s: float) -> StepTimes:
@@ -66,13 +66,13 @@ class StepTimes:
             return self
         longer = StepTimes(least_s, 0.0, self.idle_s)
         longer.work = copy(self)
-        starts = sorted({0, *(kink for kink, _, _ in self.kinks)})
+        starts = sorted({0, *(breakpoint for breakpoint, _, _ in self.breakpoints)})
         for start, end in zip(starts, [*starts[1:], inf], strict=True):
             fixed_s, growth_s = self.line(start)
             step = max(start, _overtaken((least_s, 0.0), (fixed_s, growth_s)) if growth_s > 0.0 else inf)
             if step < end:
-                later = [kink for kink in self.kinks if kink[0] > step]
-                longer.kinks = [(int(step), fixed_s - least_s, growth_s), *later]
+                later = [breakpoint for breakpoint in self.breakpoints if breakpoint[0] > step]
+                longer.breakpoints = [(int(step), fixed_s - least_s, growth_s), *later]
                 break
         return longer
 
@@ -85,16 +85,18 @@ class StepTimes:
     def elapsed(self, steps: int) -> float:
         """Total duration of the first `steps` steps in seconds."""
         total_s = steps * self.first_s + self.growth_s * (steps * (steps - 1) * 0.5)
-        for kink, more_s, growth_s in self.kinks:
-            if kink < steps:
-                total_s += (steps - kink) * more_s + growth_s * ((steps - kink) * (kink + steps - 1) * 0.5)
+        for breakpoint, more_s, growth_s in self.breakpoints:
+            if breakpoint < steps:
+                total_s += (steps - breakpoint) * more_s + growth_s * (
+                    (steps - breakpoint) * (breakpoint + steps - 1) * 0.5
+                )
         return total_s
 
     def duration(self, step: int) -> float:
         """Duration of one step in seconds, counted from 0."""
         seconds = self.first_s + self.growth_s * step
-        for kink, more_s, growth_s in self.kinks:
-            if kink <= step:
+        for breakpoint, more_s, growth_s in self.breakpoints:
+            if breakpoint <= step:
                 seconds += more_s + growth_s * step
         return seconds
 
@@ -104,23 +106,25 @@ class StepTimes:
             return self
         slower = StepTimes(self.first_s / rate, self.growth_s / rate, self.idle_s / rate)
         slower.work = self.work and self.work.at_rate(rate)
-        slower.kinks = [(kink, more_s / rate, growth_s / rate) for kink, more_s, growth_s in self.kinks]
+        slower.breakpoints = [
+            (breakpoint, more_s / rate, growth_s / rate) for breakpoint, more_s, growth_s in self.breakpoints
+        ]
         return slower
 
     def line(self, step: int) -> Line:
-        """The durations from a step on, up to the next kink, as a line."""
+        """The durations from a step on, up to the next breakpoint, as a line."""
         fixed_s, slope_s = self.first_s, self.growth_s
-        for kink, more_s, growth_s in self.kinks:
-            if kink <= step:
+        for breakpoint, more_s, growth_s in self.breakpoints:
+            if breakpoint <= step:
                 fixed_s += more_s
                 slope_s += growth_s
         return fixed_s, slope_s
 
     def stretches(self, first: int, end: int) -> Sequence[int]:
         """The ends of stretches of the steps from `first` up to `end` within which durations grow evenly."""
-        if not self.kinks:
+        if not self.breakpoints:
             return (end,)
-        return [*sorted({kink for kink, _, _ in self.kinks if first < kink < end}), end]
+        return [*sorted({breakpoint for breakpoint, _, _ in self.breakpoints if first < breakpoint < end}), end]
 
     def passed(self, anchor_s: float, time_s: float, first: int, last: int, *, now: bool) -> int:
         """Number of steps from the first to the last that have ended before a time, or at it if `now`."""
@@ -138,7 +142,7 @@ class StepTimes:
             first: The least number.
             last: The greatest.
         """
-        if self.kinks:
+        if self.breakpoints:
             low, high = first, last
             while low < high:
                 middle = (low + high) // 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.shell import command_words, options_of, script
-from simsys.deployments.target import EmittedFile
+from simsys.deployments.target import EmittedFile, Target
 
 SECTIONS = ("model", "workload")
 FILE = "bench.sh"
@@ -115,32 +115,58 @@ class Requests(Correspondence):
         return {self.paths[0]: options[self.name]}
 
 
-def bench_script(tool: str, deployment: Deployment, command: Sequence[str], options: Options) -> list[EmittedFile]:
-    """The script of a load generator.
+def load_generator(
+    *,
+    name: str,
+    tool: str,
+    releases: Sequence[str],
+    sources: Sequence[str],
+    table: Sequence[Correspondence],
+    command: Sequence[str],
+    unmodelled: Options,
+    more_sections: Sequence[str] = (),
+    pack: Callable[[Options], Options] = dict,
+    unpack: Callable[[Options], Options] = dict,
+) -> Target:
+    """The target of a load generator, which one script starts.
 
     Args:
-        tool: Its name.
-        deployment: The scenario.
+        name: As in `Target`.
+        tool: As in `Target`.
+        releases: As in `Target`.
+        sources: As in `Target`.
+        table: As in `Target`.
         command: The first words of the command.
-        options: All options.
+        unmodelled: Options that every run needs and that no setting corresponds to.
+        more_sections: Sections of a scenario that it expresses in addition to model and workload.
+        pack: Makes one option of several where the tool has them in one.
+        unpack: The inverse of `pack`.
     """
-    about = [
-        f"{tool} {deployment.release}, scenario {deployment.config.name}; written by simsys.",
-        "Start the server first.",
-    ]
-    return [EmittedFile(FILE, script(command, options, about))]
 
+    def render(options: Options, deployment: Deployment) -> list[EmittedFile]:
+        about = [
+            f"{tool} {deployment.release}, scenario {deployment.config.name}; written by simsys.",
+            "Start the server first.",
+        ]
+        return [EmittedFile(FILE, script(command, {**pack(options), **unmodelled}, about))]
 
-def bench_options(files: Mapping[str, str], command: Sequence[str], unmodelled: Iterable[str]) -> dict[str, Any]:
-    """The options of such a script.
+    def parse(files: Mapping[str, str]) -> dict[str, Any]:
+        found = options_of(command_words(files[FILE])[len(command) :])
+        return unpack({name: value for name, value in found.items() if name not in unmodelled})
 
-    Args:
-        files: Texts by name.
-        command: The first words of the command.
-        unmodelled: Options that no setting corresponds to.
-    """
-    found = options_of(command_words(files[FILE])[len(command) :])
-    return {name: value for name, value in found.items() if name not in unmodelled}
+    return Target(
+        name=name,
+        tool=tool,
+        kind="serving",
+        releases=releases,
+        sources=sources,
+        table=table,
+        render=render,
+        parse=parse,
+        sections=(*SECTIONS, *more_sections),
+        outside=OUTSIDE,
+        reasons=REASONS,
+    )
 
 
 def refused_arrivals(kind: str, possible: str) -> InexpressibleError:

@@ -66,7 +66,7 @@ def test_durations_grow_evenly_within_a_stretch(kernels: list[list[Line]], first
 
 def test_a_bound_that_is_overtaken_at_once_leaves_no_kink() -> None:
     times = step_times([[(1.0, 0.0), (1.0, 0.5)]], idle_s=0.0)
-    assert (times.first_s, times.growth_s, times.kinks) == (1.0, 0.5, [])
+    assert (times.first_s, times.growth_s, times.breakpoints) == (1.0, 0.5, [])
 
 
 def test_a_kink_is_where_the_steeper_bound_is_above() -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from simsys.config.document import KeyPath, Mark
 from simsys.config.loader import ScenarioSource
 from simsys.config.places import key_path
+from simsys.config.setting import value_at
 from simsys.config.validation import dotted, problem_at
 from simsys.errors import ConfigError, Fix, InfeasibleConfigError, Problem, SimsysError
 
@@ -35,9 +36,9 @@ def as_written(path: KeyPath, data: Mapping[str, Any]) -> KeyPath:
     For a setting inside a plain value, it is the path of this value, such as ``output_tokens: 0`` for ``{tokens: 0}``.
     """
     for target, alias in ALIASES.items():
-        if path[: len(target)] == target and not _has(data, target) and _has(data, alias):
+        if path[: len(target)] == target and value_at(data, target) is None and value_at(data, alias) is not None:
             return alias
-    while len(path) > 1 and isinstance(_value(data, path[:-1]), int | float | str):
+    while len(path) > 1 and isinstance(value_at(data, path[:-1]), int | float | str):
         path = path[:-1]
     return path
 
@@ -114,7 +115,7 @@ class Findings:
 
     def written(self, path: KeyPath) -> bool:
         """Whether the user wrote this setting, under its name or an alias."""
-        return _has(self.source.data, as_written(path, self.source.data))
+        return value_at(self.source.data, as_written(path, self.source.data)) is not None
 
     def error(self, path: KeyPath, message: str, *, key: bool = False, suggestion: Suggestion | None = None) -> None:
         """Record an error of the value (or key) at `path`, with a suggestion that may help."""
@@ -172,19 +173,3 @@ class Findings:
     def _problem(self, path: KeyPath, message: str, *, key: bool) -> Problem:
         path = as_written(path, self.source.data)
         return replace(problem_at(self.source, path, message, key=key), path=dotted(path))
-
-
-def _has(data: object, path: KeyPath) -> bool:
-    """Whether nested mappings and lists have a value at a path."""
-    return _value(data, path) is not None
-
-
-def _value(data: object, path: KeyPath) -> Any:
-    """The value of nested mappings and lists at a path; None if there is none."""
-    inner: Any = data
-    for part in path:
-        try:
-            inner = inner[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return inner

@@ -10,15 +10,10 @@ from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Correspondence, Options, Settings
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.serving_parts import Checkpoint
-from simsys.deployments.target import EmittedFile, Target
 from simsys.deployments.traffic_parts import (
-    OUTSIDE,
-    REASONS,
-    SECTIONS,
     Lengths,
     Requests,
-    bench_options,
-    bench_script,
+    load_generator,
     per_second,
     refused_arrivals,
 )
@@ -65,23 +60,15 @@ TABLE: tuple[Correspondence, ...] = (
 )
 
 
-def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
-    return bench_script("AIPerf", deployment, COMMAND, {**options, **UNMODELLED})
-
-
-TARGET = Target(
+TARGET = load_generator(
     name="aiperf",
     tool="AIPerf",
-    kind="serving",
     releases=("0.13", "0.12", "0.11"),
     sources=(
         "https://docs.nvidia.com/aiperf/v0.13.0/benchmark-modes/load-generator-options-reference",
         "https://docs.nvidia.com/aiperf/tutorials/load-patterns-scheduling/arrival-patterns-simulating-realistic-traffic",
     ),
     table=TABLE,
-    render=_render,
-    parse=lambda files: bench_options(files, COMMAND, UNMODELLED),
-    sections=SECTIONS,
-    outside=OUTSIDE,
-    reasons=REASONS,
+    command=COMMAND,
+    unmodelled=UNMODELLED,
 )

@@ -11,15 +11,10 @@ from simsys.deployments.correspondence import Correspondence, Options, Settings
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.serving_parts import Checkpoint
 from simsys.deployments.shell import plain
-from simsys.deployments.target import EmittedFile, Target
 from simsys.deployments.traffic_parts import (
-    OUTSIDE,
-    REASONS,
-    SECTIONS,
     Lengths,
     Requests,
-    bench_options,
-    bench_script,
+    load_generator,
     per_second,
     refused_arrivals,
 )
@@ -67,31 +62,27 @@ TABLE: tuple[Correspondence, ...] = (
 )
 
 
-def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
+def _pack(options: Options) -> Options:
     data = ",".join(f"{name}={options[name]}" for name in IN_DATA if name in options)
-    rest = {name: value for name, value in options.items() if name not in IN_DATA}
-    return bench_script("GuideLLM", deployment, COMMAND, {**rest, DATA: data, **UNMODELLED})
+    return {**{name: value for name, value in options.items() if name not in IN_DATA}, DATA: data}
 
 
-def _parse(files: Mapping[str, str]) -> dict[str, Any]:
-    found = bench_options(files, COMMAND, UNMODELLED)
-    parts = dict(part.split("=") for part in found.pop(DATA).split(","))
-    return {**found, **{name: plain(value) for name, value in parts.items()}}
+def _unpack(options: Options) -> Options:
+    parts = dict(part.split("=") for part in options.pop(DATA).split(","))
+    return {**options, **{name: plain(value) for name, value in parts.items()}}
 
 
-TARGET = Target(
+TARGET = load_generator(
     name="guidellm",
     tool="GuideLLM",
-    kind="serving",
     releases=("0.3",),
     sources=(
         "https://blog.vllm.ai/guidellm/main/getting-started/benchmark",
         "https://raw.githubusercontent.com/vllm-project/guidellm/HEAD/README.md",
     ),
     table=TABLE,
-    render=_render,
-    parse=_parse,
-    sections=SECTIONS,
-    outside=OUTSIDE,
-    reasons=REASONS,
+    command=COMMAND,
+    unmodelled=UNMODELLED,
+    pack=_pack,
+    unpack=_unpack,
 )

@@ -10,15 +10,10 @@ from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.serving_parts import Checkpoint
-from simsys.deployments.target import EmittedFile, Target
 from simsys.deployments.traffic_parts import (
-    OUTSIDE,
-    REASONS,
-    SECTIONS,
     Lengths,
     Requests,
-    bench_options,
-    bench_script,
+    load_generator,
     milliseconds,
     per_second,
     refused_arrivals,
@@ -117,23 +112,16 @@ TABLE: tuple[Correspondence, ...] = (
 )
 
 
-def _render(options: Options, deployment: Deployment) -> list[EmittedFile]:
-    return bench_script("vLLM", deployment, COMMAND, {**options, **UNMODELLED})
-
-
-TARGET = Target(
+TARGET = load_generator(
     name="vllm-bench",
     tool="vLLM",
-    kind="serving",
     releases=("0.22",),
     sources=(
         "https://docs.vllm.ai/en/v0.11.2/cli/bench/serve/",
         "https://docs.vllm.ai/en/latest/cli/bench/serve/",
     ),
     table=TABLE,
-    render=_render,
-    parse=lambda files: bench_options(files, COMMAND, UNMODELLED),
-    sections=(*SECTIONS, "slo"),
-    outside=OUTSIDE,
-    reasons=REASONS,
+    command=COMMAND,
+    unmodelled=UNMODELLED,
+    more_sections=("slo",),
 )

@@ -178,7 +178,7 @@ class ClosedFormRuns:
             started_s = self._device.free_at_s
         self._anchor_s = self._started_s = started_s
         total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
-        self.due_s = started_s + (total_s if not times.kinks else times.elapsed(steps))
+        self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
         if not self._ending:
             moved = self._moved
             moved()

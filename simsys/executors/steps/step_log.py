@@ -76,7 +76,7 @@ def stretches(
 ) -> Iterator[Run]:
     """One entry per stretch with constant growth of durations, for a number of steps from `first` on."""
     end, prompts = first + steps, tokens - decoding
-    if not times.kinks:
+    if not times.breakpoints:
         yield started_s, steps, decoding, prompts, times.first_s + times.growth_s * first, times.growth_s
         return
     begun_s = times.elapsed(first)
