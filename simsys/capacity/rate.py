@@ -22,8 +22,8 @@ ALONE = 1e-3
 """With fewer requests in the system on average, nearly all are served alone, and a lower rate changes nothing."""
 FASTEST, SLOWEST = 1e7, 1e-6
 """Rates between which the answer is sought (1/s)."""
-GOODPUT, ABOVE = "goodput", "goodput_missing"
-"""The greatest rate and the least that misses the SLO, among the metrics of an answer (1/s)."""
+GOODPUT, ABOVE, UNIT = "goodput", "goodput_missing", "goodput_unit"
+"""The greatest rate and the least that misses the SLO, among the metrics of an answer (1/s), and their unit."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class GreatestRate:
         requests_per_s: The greatest simulated rate that meets it; None if no rate does.
         missing_per_s: The least simulated rate above it, which misses the SLO; None if the SLO was never missed.
         metrics: Metrics of the steady state at the greatest rate, with `goodput` and `goodput_missing`,
-            the two rates; empty if there is none.
+            the two rates, and `goodput_unit`; empty if there is none.
         tried: The simulated rates (1/s), in order, each with its judgement.
         notes: Doubts about the answer.
     """
@@ -59,11 +59,16 @@ class GreatestRate:
         """The answer in a line."""
         if self.requests_per_s is None:
             return f"no rate meets the SLO: {'; '.join(self.tried[-1][1].missed)}"
-        steady = "steady" if self.missing_per_s is not None else "steady, and no rate misses the SLO"
-        bracket = f" ({self.requests_per_s:.4g}–{self.missing_per_s:.4g})" if self.missing_per_s is not None else ""
-        return (
-            f"greatest rate: {self.requests_per_s:.3g} {self.unit}{bracket}, {steady}; {self.simulations} simulations"
-        )
+        return f"{rate_text(self.metrics)}; {len(self.tried)} simulations"
+
+
+def rate_text(metrics: Mapping[str, Any]) -> str:
+    """The greatest rate among the metrics of an answer, with its bracket."""
+    low, high = metrics[GOODPUT], metrics[ABOVE]
+    found = f"greatest rate: {low:.3g} {metrics[UNIT]}"
+    return (
+        f"{found}, steady, and no rate misses the SLO" if high is None else f"{found} ({low:.4g}–{high:.4g}), steady"
+    )
 
 
 def greatest_rate(
@@ -100,7 +105,8 @@ def greatest_rate(
         bracket.note(rate, found)
         rate = bracket.next_rate()
     low, high = bracket.low, bracket.high
-    metrics = {} if bracket.best is None else {**bracket.best.state.metrics, GOODPUT: low, ABOVE: high}
+    rates = {GOODPUT: low, ABOVE: high, UNIT: arrives(config)}
+    metrics = {} if bracket.best is None else {**bracket.best.state.metrics, **rates}
     return GreatestRate(config.name, arrives(config), low, high, metrics, tried, bracket.notes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simsys.capacity.rate import ABOVE, rate_text
 from simsys.report.text import aligned, number, percent, time, wrap
 from simsys.search.goal import MEMORY_SHARE
 from simsys.search.result import Answer, SearchResult
@@ -69,6 +70,7 @@ def _of_the_best(result: SearchResult) -> list[str]:
     first = result.best[0]
     settings = ", ".join(f"{key}: {_plain(value)}" for key, value in first.settings.items())
     lines = wrap(settings, "best: ", "  ")
+    lines += [rate_text(first.metrics)] if ABOVE in first.metrics else []
     ties = sum(each.group == first.group for each in result.best) - 1
     if ties and result.loss is not None:
         message = f"group 1 has {ties + 1} {result.noun} within the expected loss; the simplest one is first"

@@ -46,11 +46,13 @@ def test_the_answer_meets_the_slo_and_two_percent_more_do_not(answer: GreatestRa
     at_best = steady_state(at_rate(config, found.requests_per_s))
     assert at_best.is_steady
     assert at_best.metrics["slo_met"] == 1
-    rates = {"goodput": found.requests_per_s, "goodput_missing": found.missing_per_s}
+    rates = {"goodput": found.requests_per_s, "goodput_missing": found.missing_per_s, "goodput_unit": "req/s"}
     assert found.metrics == {**at_best.metrics, **rates}
     more = steady_state(at_rate(config, 1.02 * found.requests_per_s))
     assert not (more.is_steady and more.metrics["slo_met"])
     assert found.simulations <= 12
+    bracket = f"({found.requests_per_s:.4g}–{found.missing_per_s:.4g})"
+    assert found.text == f"greatest rate: {found.requests_per_s:.3g} req/s {bracket}, steady; 8 simulations"
 
 
 def test_it_is_deterministic_and_can_be_pickled() -> None:
