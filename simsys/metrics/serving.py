@@ -180,13 +180,19 @@ def _gaps(log: ServingLog) -> dict[str, float | None]:
 
 def _statistics(name: str, seconds: np.ndarray) -> dict[str, float | None]:
     """Mean, median, standard deviation and percentiles, in milliseconds; None if there are no values."""
-    import numpy as np
-
     if not seconds.size:
         return dict.fromkeys(_keys(name))
     mean, std = seconds.mean(), seconds.std()
-    seconds.sort()  # faster than `numpy.percentile` on unsorted values
-    return _figures(name, [mean, std, *np.percentile(seconds, PERCENTILES, overwrite_input=True)])
+    seconds.sort()
+    return _figures(name, [mean, std, *(_percentile(seconds, percentage) for percentage in PERCENTILES)])
+
+
+def _percentile(ordered: np.ndarray, percentage: float) -> float:
+    """A percentile of sorted values, interpolated linearly as `numpy.percentile` does at a tenfold cost."""
+    place = percentage / 100 * (ordered.size - 1)
+    first = int(place)
+    low, high = float(ordered[first]), float(ordered[min(first + 1, ordered.size - 1)])
+    return low + (high - low) * (place - first)
 
 
 def _keys(name: str) -> list[str]:

@@ -139,12 +139,12 @@ class Model:
     @property
     def kinds_of_blocks(self) -> list[Block]:
         """The blocks, each kind once, in order of appearance."""
-        return list({id(block): block for block in self.blocks}.values())
+        return list(dict(zip(map(id, self.blocks), self.blocks, strict=True)).values())
 
     def of_blocks(self, figure: Callable[[Block], T]) -> list[T]:
         """A figure of each of the blocks, computed once for each kind."""
         figures = {id(block): figure(block) for block in self.kinds_of_blocks}
-        return [figures[id(block)] for block in self.blocks]
+        return [*map(figures.__getitem__, map(id, self.blocks))]
 
     def with_operators(self, change: Callable[[Operator], Operator]) -> Model:
         """The model with its operators changed; equal layers stay one object."""

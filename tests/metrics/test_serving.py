@@ -10,7 +10,7 @@ import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
 from simsys.metrics.latencies import Latencies
-from simsys.metrics.serving import serving_metrics
+from simsys.metrics.serving import PERCENTILES, _statistics, serving_metrics
 from simsys.metrics.serving_collector import ServingMetrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.token_times import gaps_by_request
@@ -383,3 +383,12 @@ def test_years_between_requests_take_no_memory() -> None:
     assert seldom["duration"] > 6e8
     for name in ("max_output_tokens_per_s", "max_concurrent_requests"):
         assert seldom[name] == often[name] > 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 100, 101, 1000])
+def test_percentiles_of_few_and_of_many_values_are_those_of_numpy(count: int) -> None:
+    seconds = np.random.default_rng(count).exponential(size=count)
+    expected = 1e3 * np.percentile(seconds, PERCENTILES)
+    found = _statistics("ttft", seconds.copy())
+    assert [found[f"p{each}_ttft_ms"] for each in PERCENTILES[1:]] == pytest.approx(list(expected[1:]), rel=1e-14)
+    assert found["median_ttft_ms"] == pytest.approx(expected[0], rel=1e-14)
