@@ -15,7 +15,8 @@ HEAD = """\
 Every scenario can be simulated at two levels. At **high**, every rank is a process, every layer an event and every
 collective its steps on links. At **medium**, one representative rank is simulated for all ranks that behave alike.
 The computation of a pass is one *macro operation*, and a collective is one event whose time is a *closed form*.
-Repeated work (decode steps of an unchanged batch, passes of a pipeline, equal iterations) is skipped in *jumps*.
+Repeated work (decode steps of an unchanged batch, passes of a pipeline, equal micro-batches, equal iterations) is
+skipped in *jumps*.
 `simulation.lod` or `--lod` selects the level; nothing else changes.
 
 This page is written by `{command}`, which runs the scenarios of

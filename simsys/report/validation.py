@@ -168,7 +168,8 @@ def _error_table(title: str, parts: dict[str, Errors]) -> list[str]:
 
 
 def _error_line(name: str, errors: Errors) -> str:
-    start = f"{'  ' + name[: NAME - 3]:<{NAME}}{errors.rows:>7,}{errors.coverage:>7.0%}"
+    above = "" if len(name) <= NAME - 3 else _cut(f"  {name}") + "\n"  # names of systems may differ at their end
+    start = f"{above}{'' if above else '  ' + name:<{NAME}}{errors.rows:>7,}{errors.coverage:>7.0%}"
     if errors.balanced_mape is None or errors.bias is None:
         return f"{start}{'-':>11}{'-':>8}{'-':>8}{'-':>8}"
     shares = (errors.median_error, errors.p90_error)

@@ -17,6 +17,7 @@ from simsys.errors import UsageError
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 from tests.costs.test_jitter import assert_equal_rows
+from tests.helpers.thorough import every_second
 
 A100, H100, V100 = {"profile": "dgx-a100"}, {"profile": "dgx-h100"}, {"profile": "dgx-v100"}
 
@@ -71,8 +72,9 @@ TOPOLOGIES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("network", TOPOLOGIES, ids=lambda network: network["topology_type"])
-@pytest.mark.parametrize("nodes", [[A100, H100], [H100, V100], [V100, A100, H100, V100]], ids=len)
+@pytest.mark.parametrize(
+    ("network", "nodes"), every_second(TOPOLOGIES, [[A100, H100], [H100, V100], [V100, A100, H100, V100]])
+)
 def test_levels_agree_on_data_parallelism_over_all_kinds(nodes: list[dict[str, Any]], network: dict[str, Any]) -> None:
     assert_equal_rows(*(run(nodes, lod, network) for lod in ("high", "medium")))
 

@@ -41,8 +41,14 @@ def answer(tmp_path, document, *options):
     return json.loads(result.stdout)
 
 
-def test_best_layout_is_the_best_of_all_simulated_ones(tmp_path):
-    found = answer(tmp_path, SMALL)
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The answer for `SMALL`."""
+    return answer(tmp_path_factory.mktemp("small"), SMALL)
+
+
+def test_best_layout_is_the_best_of_all_simulated_ones(tmp_path, small):
+    found = small
     every = answer(tmp_path, SMALL, "--top", "1000")
 
     assert found["considered"] == every["considered"] == found["pruned"] + found["simulated"]
@@ -54,8 +60,9 @@ def test_best_layout_is_the_best_of_all_simulated_ones(tmp_path):
     assert min(seconds) == min(each["metrics"]["steady_iteration_s"] for each in found["best"])
 
 
-def test_settings_of_the_answer_give_its_metrics_in_a_run(tmp_path):
-    first = answer(tmp_path, SMALL)["best"][0]
+def test_settings_of_the_answer_give_its_metrics_in_a_run(tmp_path, small):
+    first = small["best"][0]
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
     options = [text for path, value in first["settings"].items() for text in ("--set", f"{path}={json.dumps(value)}")]
     result = CliRunner().invoke(cli, ["run", str(tmp_path / "small.yaml"), "--no-files", "--json", *options])
 
@@ -72,16 +79,16 @@ def test_answer_as_text_states_every_stage(tmp_path):
     assert "expected loss against the best of these" in result.stdout
 
 
-def test_maximum_is_the_minimum_of_the_time(tmp_path):
-    fastest = answer(tmp_path, SMALL)["best"]
+def test_maximum_is_the_minimum_of_the_time(tmp_path, small):
+    fastest = small["best"]
     largest = answer(tmp_path, changed(search={"maximize": "tokens_per_s"}))["best"]
     assert max(each["metrics"]["tokens_per_s"] for each in largest) == max(
         each["metrics"]["tokens_per_s"] for each in fastest
     )
 
 
-def test_conditions_hold_in_every_answer(tmp_path):
-    free = answer(tmp_path, SMALL)["best"]
+def test_conditions_hold_in_every_answer(tmp_path, small):
+    free = small["best"]
     limit = sorted(each["metrics"]["peak_memory_share"] for each in free)[1] * 0.999
     bound = changed(search={"subject_to": [f"peak_memory_share < {limit}"]})
     found = answer(tmp_path, bound)

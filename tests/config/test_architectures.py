@@ -95,7 +95,7 @@ def test_the_example_of_the_documentation_is_an_entry_of_the_file(tmp_path: Path
             "(3) must be a multiple of",
         ),
         ("  Tiny-2:", "  tiny:", "19:7", "the name 'tiny' is already one of Tiny-1"),
-        ("[https://example.org/tiny]", "[]", "3:11", "at least 1 item"),
+        ("[https://example.org/tiny]", "[]", "3:11", "at least 1 entry"),
         ("    urls:", "    url:", "3:5", "unknown key 'url', did you mean 'urls'"),
     ],
 )

@@ -20,6 +20,7 @@ from simsys.ops import HostChannel
 from simsys.parallel.layout import Layout
 from simsys.simulation import simulate, simulate_job
 from simsys.testing import check_framework
+from tests.helpers.thorough import every_second
 from tests.helpers.toys import TOY, Run
 from tests.helpers.training_toys import block_of, ring_seconds, train
 
@@ -286,23 +287,23 @@ def test_scenarios_take_the_same_time_at_both_levels_and_longer_than_without(str
     assert seconds(offload, "medium") > seconds("none", "medium")
 
 
-@pytest.mark.parametrize("steps", [2, 4])
-@pytest.mark.parametrize(
-    ("strategy", "degrees", "options"),
-    [
-        ("TP_FSDP", {"tp_degree": 2}, {"offload": "parameters"}),
-        ("TP_FSDP", {"tp_degree": 2}, {"offload": "parameters", "backward_prefetch": False, "no_sync": True}),
-        ("PP_FSDP", {"pp_stages": 2}, {"offload": "parameters", "forward_prefetch": False}),
-        ("PP_FSDP", {"pp_stages": 2}, {"offload": "optimizer", "reshard_after_forward": False}),
-        ("HSDP", {}, {"offload": "parameters", "shard_size": 4}),
-        ("TP_ZERO2", {"tp_degree": 2}, {"offload": "optimizer"}),
-        ("PP_ZERO2", {"pp_stages": 4}, {"offload": "optimizer"}),
-        ("TP_PP_ZERO1", {"tp_degree": 2, "pp_stages": 2}, {"offload": "optimizer"}),
-    ],
-)
+MIXES: list[tuple[str, dict[str, int], dict[str, Any]]] = [
+    ("TP_FSDP", {"tp_degree": 2}, {"offload": "parameters"}),
+    ("TP_FSDP", {"tp_degree": 2}, {"offload": "parameters", "backward_prefetch": False, "no_sync": True}),
+    ("PP_FSDP", {"pp_stages": 2}, {"offload": "parameters", "forward_prefetch": False}),
+    ("PP_FSDP", {"pp_stages": 2}, {"offload": "optimizer", "reshard_after_forward": False}),
+    ("HSDP", {}, {"offload": "parameters", "shard_size": 4}),
+    ("TP_ZERO2", {"tp_degree": 2}, {"offload": "optimizer"}),
+    ("PP_ZERO2", {"pp_stages": 4}, {"offload": "optimizer"}),
+    ("TP_PP_ZERO1", {"tp_degree": 2, "pp_stages": 2}, {"offload": "optimizer"}),
+]
+
+
+@pytest.mark.parametrize(("mix", "steps"), every_second(MIXES, [2, 4]))
 def test_mixes_of_parallelism_take_the_same_time_where_links_are_not_shared(
-    strategy: str, degrees: dict[str, int], options: dict[str, Any], steps: int
+    mix: tuple[str, dict[str, int], dict[str, Any]], steps: int
 ) -> None:
+    strategy, degrees, options = mix
     times = []
     for lod in LEVELS:
         config = SimulationConfig(

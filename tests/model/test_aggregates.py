@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,12 @@ def times_ms(config: SimulationConfig, made_of: Combination | None = None) -> li
     return [metrics["mean_ttft_ms"], metrics["mean_tpot_ms"], metrics["mean_e2el_ms"]]
 
 
+@cache
+def shipped_times_ms(name: str, lod: str) -> list[float]:
+    """What the answer is about, with the shipped model DB."""
+    return times_ms(scenario(name, lod))
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_shipped_macro_operations_agree_with_layers_and_have_factor_1(name: str) -> None:
     stated = SHIPPED[name]["aggregated_ops"]
@@ -143,7 +150,7 @@ def test_the_levels_agree_on_shipped_models(name: str) -> None:
 def test_a_changed_number_of_a_macro_operation_changes_medium_alone(
     name: str, step: str, key: str, database: Database
 ) -> None:
-    before = {lod: times_ms(scenario(name, lod)) for lod in ("medium", "high")}
+    before = {lod: shipped_times_ms(name, lod) for lod in ("medium", "high")}
     entry = entry_of(name)
     entry["aggregated_ops"][step][key] *= 1000  # since much is hidden below what takes longer in the same kernel
     database({name: entry})

@@ -87,7 +87,7 @@ def carried_out(platform: Platform, plan: Plan) -> list[float]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_links_serve_requests_transfers_and_collectives_as_resources_do(shape: str, model: str, clock: str) -> None:
     network, naive = MODELS[model]
-    for seed in range(cases(100, 8)):  # 2,400 plans in all
+    for seed in range(cases(100, 25)):  # 2,400 plans in all
         rng = random.Random(f"{shape} {model} {clock} {seed}")
         topology = with_speeds_of_their_own(SHAPES[shape], rng)
         plan = [*random_plan(topology, rng), *visits(len(topology.links), rng)]
@@ -119,7 +119,7 @@ def gpu_ends(env: simpy.Environment, plan: Sequence[tuple[float, float]], tasks:
 
 @pytest.mark.parametrize("clock", ENVIRONMENTS)
 def test_gpus_serve_requests_and_tasks_as_resources_do(clock: str) -> None:
-    for seed in range(cases(2000)):
+    for seed in range(cases(2000, 16)):
         rng = random.Random(seed)
         plan = [(rng.uniform(0.0, 30.0), rng.uniform(0.0, 4.0)) for _ in range(rng.randint(1, 20))]
         if rng.random() < 0.3:  # ties: who queues first at a moment is served first

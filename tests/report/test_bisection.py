@@ -92,10 +92,13 @@ def test_small_networks_of_every_kind_have_that_of_all_halves(topology: Topology
 def test_the_search_finds_the_same_where_it_may_not_try_all(
     topology: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    exact = bisection(topology)
     monkeypatch.setattr(module, "MOST_HALVES", {True: 0, False: 0})
     found = bisection(topology)
     assert found is not None
-    assert found.bytes_per_s == pytest.approx(by_brute_force(topology), rel=1e-9)
+    assert exact is not None
+    assert exact.exact
+    assert found.bytes_per_s == pytest.approx(exact.bytes_per_s, rel=1e-9)
 
 
 @pytest.mark.parametrize(

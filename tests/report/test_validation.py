@@ -54,6 +54,14 @@ def test_the_text_fits_a_terminal_and_names_what_is_not_predicted(found: Validat
     ]
 
 
+def test_long_names_stand_whole_above_their_figures() -> None:
+    gpus = [f"a GPU in a cluster with a long name, {nodes} nodes" for nodes in (2, 16)]
+    text = Validation(predict([case(f"a{i}", 1.1, 1.0, gpu=gpu) for i, gpu in enumerate(gpus)])).text()
+    lines = text.splitlines()
+    for gpu in gpus:
+        assert lines[lines.index(f"  {gpu}") + 1].split()[:2] == ["1", "100%"]
+
+
 def test_a_row_for_each_measured_value_is_written(found: Validation, tmp_path: Path) -> None:
     [path] = found.write(tmp_path / "deep" / "predictions.csv")
     with path.open(encoding="utf-8", newline="") as file:

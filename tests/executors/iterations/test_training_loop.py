@@ -25,7 +25,7 @@ from simsys.platform.platform import Platform
 from simsys.platform.topology import full_mesh
 from simsys.probes import Probe, Probes
 from simsys.simulation import simulate
-from tests.helpers.thorough import cases
+from tests.helpers.thorough import cases, every_second
 from tests.helpers.toys import TOY, work_of
 
 
@@ -138,8 +138,7 @@ def test_the_first_iteration_of_a_static_graph_is_not_taken_for_the_others() -> 
         assert list(told.rows[name]) == pytest.approx(list(column), rel=1e-9), name
 
 
-@pytest.mark.parametrize("parallelism", [{}, PIPELINE], ids=["ddp", "pipeline"])
-@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize(("name", "parallelism"), every_second(list(BETWEEN), [{}, PIPELINE]))
 def test_what_comes_between_is_told_as_it_is_simulated(name: str, parallelism: dict[str, Any]) -> None:
     told = train(40, training=BETWEEN[name], **parallelism)
     simulated = train(40, probes=[EventHistory()], training=BETWEEN[name], **parallelism)
@@ -147,8 +146,7 @@ def test_what_comes_between_is_told_as_it_is_simulated(name: str, parallelism: d
     assert_same(told, simulated)
 
 
-@pytest.mark.parametrize("parallelism", [{}, PIPELINE], ids=["ddp", "pipeline"])
-@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize(("name", "parallelism"), every_second(list(BETWEEN), [{}, PIPELINE]))
 def test_both_levels_agree_and_the_parts_add_up(name: str, parallelism: dict[str, Any]) -> None:
     between = {**BETWEEN[name], "batch_schedule": [{"from_iteration": 3, "gradient_accumulation_steps": 2}]}
     joined_pairwise = {"gpu": "A100-SXM-80GB", "num_nodes": 8}  # so that no two transfers meet on a link

@@ -30,7 +30,7 @@ def edited(kind: type[Facts], old: str, new: str, folder: Path, monkeypatch: pyt
     text = (FOLDER / kind.filename).read_text(encoding="utf-8")
     assert old in text
     (place / kind.filename).write_text(text.replace(old, new, 1), encoding="utf-8")
-    monkeypatch.setattr("simsys.fidelity.tables.facts.data_folders", lambda name: [folder / name])
+    monkeypatch.setattr("simsys.fidelity.tables.facts.shipped_folder", lambda name: folder / name)
     with pytest.raises(ConfigError) as found:
         _read.__wrapped__(kind)
     return str(found.value)
