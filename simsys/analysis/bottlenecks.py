@@ -20,7 +20,7 @@ from simsys.units import Dimension, pretty, pretty_memory
 Kind = Literal["compute", "memory", "network", "queueing"]
 
 MOST_TIMES = 1e6
-"""Of times that something may be faster: more are not told apart."""
+"""Larger gains are reported as more than this number of times."""
 COMPUTE_BUSY = 0.8
 """Busy share of the GPUs above which a run is compute-bound; the first design document's threshold."""
 MEMORY_WARNING, MEMORY_RISK = 0.7, 0.9
