@@ -19,6 +19,8 @@ from simsys.units import Dimension, pretty, pretty_memory
 
 Kind = Literal["compute", "memory", "network", "queueing"]
 
+MOST_TIMES = 1e6
+"""Larger gains are reported as more than this number of times."""
 COMPUTE_BUSY = 0.8
 """Busy share of the GPUs above which a run is compute-bound; the first design document's threshold."""
 MEMORY_WARNING, MEMORY_RISK = 0.7, 0.9
@@ -95,7 +97,7 @@ def _training_compute(result: RunResult) -> Bottleneck:
         f"the GPUs compute {_percent(busy)} of the time",
         (
             f"{_time(metrics['compute_s'])} of {_time(whole_s)} are computation; GPUs twice as fast would give at "
-            f"best {_time(faster_s)} per iteration ({_factor(whole_s / faster_s)})",
+            f"best {_time(faster_s)} per iteration ({_factor(whole_s, faster_s)})",
             f"during computation, GPUs reach {_percent(attained)} of their dense peak; a larger batch per GPU, "
             "fused kernels or a smaller precision raise this share or the peak",
             f"more GPUs: exposed communication, which grows with their number, is only "
@@ -143,12 +145,12 @@ def _training_network(result: RunResult) -> Bottleneck:
     bound = ": the run is bound by communication" if share > COMMUNICATION_BOUND else ""
     remedies = (
         f"communication is {_percent(share)} of an iteration; if fully overlapped, an iteration would be "
-        f"{_time(compute_s)}: {_factor(whole_s / compute_s)}",
+        f"{_time(compute_s)}: {_factor(whole_s, compute_s)}",
         f"half the bytes (16-bit or compressed gradients) or links twice as fast would give at best {_time(halved_s)} "
-        f"per iteration: {_factor(whole_s / halved_s)}",
+        f"per iteration: {_factor(whole_s, halved_s)}",
         f"for gradients: an all-reduce after every fourth micro-batch only (gradient_accumulation_steps: 4) would "
         f"need at most {_time(four_s)} for four times the samples: at least "
-        f"{_factor(4 * whole_s / four_s)} the throughput",
+        f"{_factor(4 * whole_s, four_s)} the throughput",
     )
     return Bottleneck(
         "network",
@@ -234,7 +236,7 @@ def _backlog(result: RunResult) -> Bottleneck | None:
         f"in the later half requests arrive at {arriving:.3g} req/s but are scheduled at {taken:.3g} req/s: the queue "
         f"grows by {found.arrived - found.admitted:,} requests, and latencies grow with the length of the run",
         (
-            f"{_factor(ratio)} the capacity is needed: {math.ceil(ratio)} replicas for each replica now",
+            f"{_factor(ratio, 1.0)} the capacity is needed: {math.ceil(ratio)} replicas for each replica now",
             f"fewer requests: at most {taken:.3g} req/s",
             "larger batches (max_num_seqs, max_num_batched_tokens), where memory allows, serve more at a time",
         ),
@@ -271,5 +273,9 @@ def _percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")
 
 
-def _factor(ratio: float) -> str:
+def _factor(before_s: float, after_s: float) -> str:
+    """How many times faster something is; of a time that vanishes beside another one, a bound."""
+    if after_s < before_s / MOST_TIMES:
+        return f"more than {MOST_TIMES:.0f}x"
+    ratio = before_s / after_s
     return f"{ratio:.2g}x" if ratio < 10 else f"{ratio:.0f}x"

@@ -142,12 +142,17 @@ def sound(config: SimulationConfig) -> Built:
     return verdict.built
 
 
-def judged(config: SimulationConfig) -> Verdict:
-    """Check a scenario as `sound` does, without proposals of other settings, which take most of the time."""
+def judged(config: SimulationConfig, clusters: Clusters | None = None) -> Verdict:
+    """Check a scenario as `sound` does, without proposals of other settings, which take most of the time.
+
+    Args:
+        config: The scenario.
+        clusters: Builds its cluster, and keeps it for further scenarios.
+    """
     if config.jobs is not None:
         return _verdict(config)
     found = Findings(unlocated(config.model_dump(exclude_unset=True)))
-    made = _look_into(config, None, found, Clusters(), memory=True)
+    made = _look_into(config, None, found, clusters or Clusters(), memory=True)
     if isinstance(made, _Unfit):
         found.does_not_fit((), made.problem)
         made = None

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simsys.check import check_file, check_scenario
+from simsys.check import check_file, check_scenario, judged
+from simsys.check.clusters import Clusters
 from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import read_sources, validate
 from simsys.errors import ConfigError, InfeasibleConfigError, Problem
@@ -75,7 +76,7 @@ def check_with_sweeps(
 def _count(plan: SweepPlan) -> int:
     """The number of points of a sweep of which some can be simulated; the first point's problems are raised if not."""
     points = points_of(plan)
-    errors, infeasible = list[Problem](), list[Problem]()
+    errors, infeasible, clusters = list[Problem](), list[Problem](), Clusters()
     for point in points[:: max(1, (len(points) - 1) // (SAMPLED - 1))][:SAMPLED]:
         source = point_source(plan.source, plan.config, changes(plan, point))
         try:
@@ -83,10 +84,12 @@ def _count(plan: SweepPlan) -> int:
         except ConfigError as error:
             errors = errors or list(error.problems)
             continue
-        verdict = check_scenario(source, config)
+        verdict = judged(config, clusters)
         if verdict.built is not None:
             return len(points)
-        errors, infeasible = errors or verdict.errors, infeasible or verdict.infeasible
+        if (verdict.errors and not errors) or (verdict.infeasible and not infeasible):
+            verdict = check_scenario(source, config)  # with lines and proposals, which take most of the time
+            errors, infeasible = errors or verdict.errors, infeasible or verdict.infeasible
     if infeasible:
         raise InfeasibleConfigError([_of_all(each) for each in infeasible])
     raise ConfigError([_of_all(each) for each in errors])

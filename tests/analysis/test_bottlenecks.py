@@ -302,3 +302,9 @@ def test_requests_that_were_not_sent_before_the_end_do_not_count(requests: dict[
     )
     assert set(result.rows["state"]) >= {"completed", "in flight"}
     assert [found.kind for found in find_bottlenecks(result)] in ([], ["memory"])
+
+
+def test_a_computation_that_vanishes_beside_communication_is_no_error() -> None:
+    """Over a link of 1e-20 B/s, the computation of an iteration is less than a rounding of the clock."""
+    found = the("network", training(compute_s=0.001, exposed_s=1e27))
+    assert "an iteration would be 0 s: more than 1000000x" in texts(found)
