@@ -128,14 +128,14 @@ def load_generator(
     pack: Callable[[Options], Options] = dict,
     unpack: Callable[[Options], Options] = dict,
 ) -> Target:
-    """The target of a load generator, which one script starts.
+    """The target of a load generator, which one script starts; the first five arguments are those of `Target`.
 
     Args:
-        name: As in `Target`.
-        tool: As in `Target`.
-        releases: As in `Target`.
-        sources: As in `Target`.
-        table: As in `Target`.
+        name: The name.
+        tool: The tool.
+        releases: Its releases.
+        sources: Where its options are documented.
+        table: The correspondences.
         command: The first words of the command.
         unmodelled: Options that every run needs and that no setting corresponds to.
         more_sections: Sections of a scenario that it expresses in addition to model and workload.
@@ -144,10 +144,8 @@ def load_generator(
     """
 
     def render(options: Options, deployment: Deployment) -> list[EmittedFile]:
-        about = [
-            f"{tool} {deployment.release}, scenario {deployment.config.name}; written by simsys.",
-            "Start the server first.",
-        ]
+        about = [f"{tool} {deployment.release}, scenario {deployment.config.name}; written by simsys."]
+        about.append("Start the server first.")
         return [EmittedFile(FILE, script(command, {**pack(options), **unmodelled}, about))]
 
     def parse(files: Mapping[str, str]) -> dict[str, Any]:
