@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import accumulate
 from math import ceil
 from typing import Literal
 
@@ -65,11 +66,14 @@ class ChunkMemory:
         kept: From its forward until its backward pass.
         shared: The part of it shared by blocks.
         peak: Peak memory of its passes, by component.
+        gathered: Gathered weights from its forward until its backward pass, whatever the number of micro-batches in
+            between: those of the last block, or all.
     """
 
     kept: int = 0
     shared: int = 0
     peak: Mapping[str, int] = field(default_factory=dict, hash=False)
+    gathered: int = 0
 
     @property
     def passing(self) -> int:
@@ -154,31 +158,40 @@ def chunk_memory(
         blocks[-1] = replace(last, weights=last.weights - tied[0], gradients=last.gradients - tied[1])
     shared = ceil(chunk.shared_elements_per_token * batch.tokens * precision.activation_bytes)
     moments = _moments(blocks, shared, gathered)
+    staying = {"none": [], "units": blocks[-1:], "all": blocks}[gathered]
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),
         shared=shared,
         peak=max(moments, key=lambda moment: sum(moment.values())),
+        gathered=sum(block.weights for block in staying),
     )
 
 
 def _moments(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> Iterator[Mapping[str, int]]:
-    """Memory at every moment of the forward and the backward pass, which goes through the blocks in reverse.
+    """Memory at the moments of the forward and the backward pass that may be the fullest.
 
-    The backward pass frees the activations of each block, so a block is recomputed when less is held by later blocks.
+    The backward pass goes through the blocks in reverse and frees the activations of each block, so a block is
+    recomputed when less is held by later blocks. Among more than four equal blocks in a row, those within are never
+    fuller than the last.
     """
-    kept, weights = shared, [block.weights for block in blocks]
-    last = len(blocks) - 1
-    for index, block in enumerate(blocks):
-        kept += block.kept
-        first = 0 if gathered == "all" else index
-        yield _moment(kept, 0, block.logits, sum(weights[first : index + 2]), gathered)
-    for index in range(last, -1, -1):
-        block, first = blocks[index], 0 if gathered == "all" else max(0, index - 1)
-        whole = sum(weights[first : index + 1])
-        yield _moment(kept, block.recomputed, block.logits, whole, gathered)
-        kept -= block.kept
+    kept = list(accumulate((block.kept for block in blocks), initial=shared))
+    weights = list(accumulate((block.weights for block in blocks), initial=0))
+    places = [place for place in range(len(blocks)) if not _within(blocks, place)]
+    for place in places:
+        whole = weights[min(place + 2, len(blocks))] - weights[0 if gathered == "all" else place]
+        yield _moment(kept[place + 1], 0, blocks[place].logits, whole, gathered)
+    for place in reversed(places):
+        block = blocks[place]
+        whole = weights[place + 1] - weights[0 if gathered == "all" else max(0, place - 1)]
+        yield _moment(kept[place + 1], block.recomputed, block.logits, whole, gathered)
         if block.gradients:
-            yield _moment(kept, 0, 0, whole + block.gradients, gathered)
+            yield _moment(kept[place], 0, 0, whole + block.gradients, gathered)
+
+
+def _within(blocks: Sequence[BlockMemory], place: int) -> bool:
+    """Whether a block is the middle of five equal ones."""
+    block = blocks[place]
+    return 2 <= place < len(blocks) - 2 and all(blocks[near] is block for near in range(place - 2, place + 3))
 
 
 def _moment(kept: int, recomputed: int, logits: int, whole: int, gathered: Gathered) -> dict[str, int]:

@@ -84,10 +84,14 @@ def training_memory(
     )
     held = {name: 0.0 if name in shards.on_host else nbytes for name, nbytes in states.items()}
     held["buffers"] = buffer_bytes
-    busiest = max(activations, key=lambda chunk: chunk.passing)
+    staying = [chunk.gathered if count else 0 for count, chunk in zip(in_flight, activations, strict=True)]
+    place = max(range(len(activations)), key=lambda place: activations[place].passing - staying[place])
+    busiest = activations[place]
     kept = sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True))
     changing: dict[str, float] = dict(busiest.peak)
     changing["activations"] += kept - busiest.kept
+    if others := sum(staying) - staying[place]:
+        changing["gathered"] += others
     lost = ordered_sum(changing.values()) * (1.0 / usable - 1.0)
     parts = {**held, **changing, "fragmentation": lost, "context": context_bytes}
     return {name: ceil(nbytes) for name, nbytes in parts.items()}

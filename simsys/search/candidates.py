@@ -24,6 +24,8 @@ class Candidate(ABC):
 
     least_key: float
     known: Mapping[str, float]
+    final: bool = False
+    """Whether its short run is as the scenario says, so that no other one is needed."""
 
     @property
     @abstractmethod

@@ -64,7 +64,8 @@ class Search:
         if self.space.sized:
             answers = self._smallest(cast("list[SizedCandidate]", candidates))
         else:
-            answers = self._finalists(self._simulated(candidates))
+            with Simulations(self.jobs) as simulations:
+                answers = self._finalists(self._simulated(candidates, simulations), simulations)
         growing = sum(answer.metrics.get("steady") == 0 for _, answer in answers)
         if growing:
             self.notes.append(f"the runs of {growing} finalists ended before a steady state, which may flatter them")
@@ -109,7 +110,7 @@ class Search:
                 return False
         return True
 
-    def _simulated(self, candidates: Sequence[Candidate]) -> list[Found]:
+    def _simulated(self, candidates: Sequence[Candidate], simulations: Simulations) -> list[Found]:
         """Stage 2: simulate the most promising, until the bound of the next one is worse than the best one found."""
         started_s, chosen = time.perf_counter(), list(candidates[: self.simulations])
         answers: list[Found] = []
@@ -120,13 +121,12 @@ class Search:
             return not stops or len(answers) < self.top or chosen[place].least_key <= best_key
 
         tasks = [each.task(short=True) for each in chosen]
-        with Simulations(self.jobs) as simulations:
-            for place, outcome in simulations.run(tasks, wanted):
-                self.tried += 1
-                answer = self.answer(chosen[place], outcome, "medium")
-                if answer is not None:
-                    answers.append((chosen[place], answer))
-                    best_key = min(best_key, self.goal.key(answer.value))
+        for place, outcome in simulations.run(tasks, wanted):
+            self.tried += 1
+            answer = self.answer(chosen[place], outcome, "medium")
+            if answer is not None:
+                answers.append((chosen[place], answer))
+                best_key = min(best_key, self.goal.key(answer.value))
         self._say_how_it_ended(candidates, best_key, stops=stops, seconds=time.perf_counter() - started_s)
         if self.goals:
             kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
@@ -188,19 +188,21 @@ class Search:
         self._say_finalists(tried, time.perf_counter() - started_s)
         return found
 
-    def _finalists(self, answers: Sequence[Found]) -> list[Found]:
-        """Stage 3: simulate the best as the scenario says."""
+    def _finalists(self, answers: Sequence[Found], simulations: Simulations) -> list[Found]:
+        """Stage 3: simulate the best as the scenario says, unless stage 2 has done so."""
         ordered = sorted(answers, key=lambda pair: self.goal.key(pair[1].value))
         if not ordered:
             return []
         started_s, chosen = time.perf_counter(), ordered if self.goals else ordered[: self.top]
-        found: list[Found] = []
-        with Simulations(self.jobs) as simulations:
-            tasks = [candidate.task(short=False) for candidate, _ in chosen]
-            for place, outcome in simulations.run(tasks, lambda _: True):
-                answer = self.answer(chosen[place][0], outcome, self.lod)
-                found += [] if answer is None else [(chosen[place][0], answer)]
-        self._say_finalists(len(chosen), time.perf_counter() - started_s)
+        found = [pair for pair in chosen if pair[0].final]
+        left = [candidate for candidate, _ in chosen if not candidate.final]
+        for place, outcome in simulations.run([each.task(short=False) for each in left], lambda _: True):
+            answer = self.answer(left[place], outcome, self.lod)
+            found += [] if answer is None else [(left[place], answer)]
+        if left:
+            self._say_finalists(len(chosen), time.perf_counter() - started_s)
+        else:
+            self._note(f"stage 3: {len(chosen)} finalists {self.space.whole}, {self.lod} detail, which stage 2 has done")
         return found
 
     def _say_finalists(self, count: int, seconds: float) -> None:

@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from simsys.build.training_setup import TrainingSetup
 from simsys.errors import SimsysError, UsageError
 from simsys.framework import FRAMEWORKS
-from simsys.parallel.optimizer import update_work
 from simsys.parallel.pipeline_schedule import Schedule
-from simsys.parallel.plan import Block
 from simsys.parallel.training_memory import model_states, whole_bytes
 from simsys.search.training.base import Base
-from simsys.search.training.exposed import LeastExchange, least_exchange
-from simsys.search.training.pieces import GatheredBytes, Groups, Piece, Pieces, in_flight
+from simsys.search.training.groups import Groups
+from simsys.search.training.pieces import GatheredBytes, Piece, Pieces, in_flight
 from simsys.search.training.space import PLAIN, Axes, Division, Variant
-from simsys.sums import ordered_sum
+from simsys.search.training.times import Times
 
 Floats = NDArray[np.float64]
 MEMORY = "does not fit into the memory of a GPU"
@@ -58,6 +56,15 @@ class ClosedForms:
         self.pieces = Pieces(base)
         self.reasons: Counter[str] = Counter()
         """Number of layouts without an answer, by reason."""
+        self._groups: dict[Division, Groups] = {}
+
+    def groups(self, division: Division) -> Groups:
+        """The groups of a rank of every stage."""
+        found = self._groups.get(division)
+        if found is None:
+            alike = self.base.stages_lie_alike(division)
+            found = self._groups[division] = Groups(self.base.layout(division), self.pieces.number, alike=alike)
+        return found
 
     def candidates(self, division: Division) -> list[Fitting]:
         """The layouts of a division that fit; the others are counted by reason."""
@@ -105,6 +112,18 @@ class _Order:
         self.stages = self.pieces.stages(self.by_kind[0], division, virtual)
         self.module: type[Schedule] = FRAMEWORKS.get(schedule if division.pipeline > 1 else PLAIN, Schedule)
         self.allowed = [self._allows(steps) for steps in self.steps]
+        distinct = {piece.signature: piece for stage in self.stages for piece in stage}
+        numbers = {signature: number for number, signature in enumerate(distinct)}
+        self.distinct = list(distinct.values())
+        """The chunks that differ, of all stages."""
+        self.places = np.array([[numbers[piece.signature] for piece in stage] for stage in self.stages])
+        """For each stage and chunk, which of them it is."""
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for stage, pieces in enumerate(self.places.tolist()):
+            alike.setdefault(tuple(pieces), []).append(stage)
+        self.alike = list(alike.values())
+        """Stages with equal chunks."""
+        self._in_flight: dict[int, Floats] = {}
 
     def _setup(self, kind: str = "", size: int = 0, recompute: str = "") -> TrainingSetup:
         chosen = (size or self.sizes[0], recompute or self.forms.axes.recompute[0], kind or self.kinds[0])
@@ -159,19 +178,19 @@ class _Order:
         """Memory of the fullest GPU with one kind of data parallelism, by size and recomputation."""
         capacity = self.base.cluster.smallest.memory_bytes
         fullest: Floats = np.zeros((len(self.sizes), len(self.forms.axes.recompute)))
-        alike: dict[tuple[object, ...], list[int]] = {}
-        for stage, pieces in enumerate(self.stages):
-            alike.setdefault(tuple(piece.signature for piece in pieces), []).append(stage)
-        for stages in alike.values():
-            pieces = self.stages[stages[0]]
-            states = self._state_bytes(setup, pieces)
-            if states > capacity:
-                return np.full_like(fullest, np.inf)
-            kept, passing = self._passes(setup, pieces, capacity - states)
+        states = [self._state_bytes(setup, self.stages[stages[0]]) for stages in self.alike]
+        if max(states) > capacity:
+            return np.full_like(fullest, np.inf)
+        kept, passing, gathered = self._passes(setup, capacity - min(states))
+        for held, stages in zip(states, self.alike, strict=True):
+            pieces = self.places[stages[0]]
             flying = self._flying(stages)  # stages, chunks, sizes
-            changing = passing + np.einsum("scm,cmr->smr", flying, kept).max(axis=0)
+            staying = (flying > 0) * gathered[pieces][:, None]
+            others = staying.sum(axis=1, keepdims=True) - staying
+            busiest = (passing[pieces] + others[..., None]).max(axis=1)  # stages, sizes, recomputations
+            changing = (busiest + np.einsum("scm,cmr->smr", flying, kept[pieces])).max(axis=0)
             lost = np.ceil(changing * (1.0 / self.base.engine.gpu_memory_utilization - 1.0))
-            fullest = np.maximum(fullest, states + changing + lost)
+            fullest = np.maximum(fullest, held + changing + lost)
         return fullest
 
     def _state_bytes(self, setup: TrainingSetup, pieces: Sequence[Piece]) -> float:
@@ -188,105 +207,54 @@ class _Order:
         held = [nbytes for name, nbytes in states.items() if name not in setup.shards.on_host]
         return float(sum(map(ceil, [*held, setup.buffer_bytes(chunks), self.base.engine.memory_context])))
 
-    def _passes(self, setup: TrainingSetup, pieces: Sequence[Piece], free_bytes: float) -> tuple[Floats, Floats]:
-        """Kept bytes of a micro-batch by chunk, size and recomputation, and further bytes at the peak of a pass.
+    def _passes(self, setup: TrainingSetup, free_bytes: float) -> tuple[Floats, Floats, Floats]:
+        """Memory of a micro-batch by piece, size and recomputation: kept, and further bytes at the peak of a pass.
 
-        Where a single micro-batch needs more than `free_bytes`, larger ones are not looked at: they need infinitely
-        many.
+        The third array has the gathered weights between the passes by piece. Where a single micro-batch needs more
+        than `free_bytes`, larger ones are not looked at: they need infinitely many.
         """
         weight, gradient = whole_bytes(setup.shards, self.base.precision)
-        if setup.shards.weights == 1 and setup.buffer_bytes([piece.chunk for piece in pieces]):
+        if setup.shards.weights == 1 and setup.buffer_bytes([piece.chunk for piece in self.stages[0]]):
             weight = gradient = 0.0
         gathered = GatheredBytes(weight, gradient, setup.shards.gathered if weight or gradient else "none")
         recomputes = self.forms.axes.recompute
-        kept = np.zeros((len(pieces), len(self.sizes), len(recomputes)))
-        passing = np.full((len(self.sizes), len(recomputes)), np.inf)
-        for row, size in enumerate(self.sizes):
-            kept[:, row], passing[row] = self.pieces.passes(pieces, self._setup(size=size), recomputes, gathered)
-            if (passing[row] + kept[:, row].max(axis=0)).min() > free_bytes:
+        kept = np.zeros((len(self.distinct), len(self.sizes), len(recomputes)))
+        passing, staying = np.full_like(kept, np.inf), np.zeros(len(self.distinct))
+        for column, size in enumerate(self.sizes):
+            sized = self._setup(size=size)
+            for row, piece in enumerate(self.distinct):
+                found = self.pieces.memory(piece, sized, recomputes, gathered)
+                kept[row, column], passing[row, column], staying[row] = found
+            if (kept[:, column] + passing[:, column]).min(axis=1).max() > free_bytes:
                 break
-        return kept, passing
+        return kept, passing, staying
 
     def _flying(self, stages: Sequence[int]) -> Floats:
         """Micro-batches in flight by stage, chunk and size."""
-        count, flying = self.division.pipeline, np.zeros((len(stages), self.virtual, len(self.sizes)))
-        for row, stage in enumerate(stages):
-            for column, (steps, allowed) in enumerate(zip(self.steps, self.allowed, strict=True)):
-                if allowed:
-                    flying[row, :, column] = in_flight(self.module, stage, count, steps, self.virtual)
-        return flying
+        found = self._in_flight.get(stages[0])
+        if found is None:
+            count = self.division.pipeline
+            found = self._in_flight[stages[0]] = np.zeros((len(stages), self.virtual, len(self.sizes)))
+            for row, stage in enumerate(stages):
+                for column, (steps, allowed) in enumerate(zip(self.steps, self.allowed, strict=True)):
+                    if allowed:
+                        found[row, :, column] = in_flight(self.module, stage, count, steps, self.virtual)
+        return found
 
     # ---- time
 
     def bound_s(self, wanted: NDArray[np.bool_]) -> Floats:
         """A lower bound of the iteration time of the wanted variants, by kind, size and recomputation."""
-        layout = self.base.layout(self.division)
-        groups = Groups(layout, alike=self.base.stages_lie_alike(self.division))
-        exchange = [self._exchanges(setup, groups) for setup in self.by_kind]
-        bound = np.full((len(self.kinds), *wanted.shape), np.inf)
-        for size, recompute in zip(*(axis.tolist() for axis in np.nonzero(wanted)), strict=True):
-            setup = self._setup(size=self.sizes[size], recompute=self.forms.axes.recompute[recompute])
-            passes = self._pass_seconds(setup, groups)
-            for kind in range(len(self.kinds)):
-                bound[kind, size, recompute] = _period_s(passes, self.steps[size], exchange[kind])
-        return bound
-
-    def _exchanges(self, setup: TrainingSetup, groups: Groups) -> list[LeastExchange]:
-        """For each stage, the least communication of model states, and the weight update."""
-        found: dict[tuple[object, ...], LeastExchange] = {}
-        for pieces in self.stages:
-            key = tuple(piece.signature for piece in pieces)
-            if key not in found:
-                blocks = self._blocks(setup, pieces)
-                exchange = least_exchange(setup, blocks, groups, self.pieces)
-                found[key] = exchange._replace(update_s=self._update_s(setup, pieces))
-        return [found[tuple(piece.signature for piece in pieces)] for pieces in self.stages]
-
-    def _blocks(self, setup: TrainingSetup, pieces: Sequence[Piece]) -> list[tuple[Block, int]]:
-        return [
-            (block, stretch.repeat)
-            for piece in pieces
-            for stretch in piece.chunk.stretches
-            for block in self.pieces.blocks(stretch, setup)
+        times = Times(self.base, self.pieces, self.forms.groups(self.division), self.stages, self.schedule)
+        sizes, recomputes = np.nonzero(wanted)
+        variants = [
+            self._setup(size=self.sizes[size], recompute=self.forms.axes.recompute[recompute])
+            for size, recompute in zip(sizes.tolist(), recomputes.tolist(), strict=True)
         ]
-
-    def _update_s(self, setup: TrainingSetup, pieces: Sequence[Piece]) -> float:
-        """Least time of the weight update of a stage on the GPU; 0 if it runs on the host."""
-        if setup.shards.on_host:
-            return 0.0
-        experts = ordered_sum(piece.chunk.expert_parameters for piece in pieces)
-        rest = ordered_sum(piece.chunk.parameters for piece in pieces) - experts - setup.tied_parameters
-        updated = rest / setup.shards.optimizer + experts / setup.expert_shards.optimizer
-        settings, half = setup.settings, self.base.precision.weight_bytes < 4
-        work = update_work(settings.optimizer, updated, fused=settings.fused_optimizer, half_copy=half)
-        return self.pieces.work_s(work)
-
-    def _pass_seconds(self, setup: TrainingSetup, groups: Groups) -> Floats:
-        """Least times of a micro-batch by stage, chunk and kind of pass (forward, backward, weight)."""
-        return np.array(
-            [[self.pieces.pass_seconds(piece, setup, groups) for piece in pieces] for pieces in self.stages]
-        )
-
-
-def _period_s(passes: Floats, steps: int, exchange: Sequence[LeastExchange]) -> float:
-    """A lower bound of the time of an iteration, at whose ends all stages meet.
-
-    A stage waits for the first micro-batch. It computes all its passes and its update, and waits for the communication
-    that its last passes do not hide. And its last backward pass goes back through the stages before it, until the
-    first one can update.
-    """
-    forward, backward, weight = passes[:, :, 0], passes[:, :, 1], passes[:, :, 2]
-    work = (forward + backward + weight).sum(axis=1) * steps
-    last = (backward + weight).sum(axis=1) * (1 if passes.shape[1] == 1 else steps)
-    hidden = np.array([each.each_s for each in exchange]) * steps
-    after = np.array([each.last_s for each in exchange]) - last
-    own = np.maximum(work + np.maximum(after, 0.0), hidden)
-    own += np.array([each.update_s + each.after_s for each in exchange])
-    fill = np.concatenate([[0.0], np.cumsum(forward[:-1, 0])])
-    own += fill
-    drain = np.concatenate([[0.0], np.cumsum(backward[:-1].min(axis=1))])
-    chain = fill + (forward + backward).sum(axis=1) * steps + drain
-    return float(max(own.max(), chain.max() + exchange[0].update_s + exchange[0].after_s))
+        bound = np.full((len(self.kinds), *wanted.shape), np.inf)
+        for index, setup in enumerate(self.by_kind):
+            bound[index, sizes, recomputes] = times.bound_s(setup, variants, [self.steps[size] for size in sizes])
+        return bound
 
 
 def _kind_of(message: str) -> str:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.base import CollectiveKind
 from simsys.parallel.plan import Block
-from simsys.search.training.pieces import Groups, Pieces
+from simsys.search.training.groups import Groups
+from simsys.search.training.pieces import Pieces
 
 GATHER, SCATTER, REDUCE = CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_REDUCE
 Blocks = Sequence[tuple[Block, int]]

@@ -65,9 +65,15 @@ class LayoutCandidate(Candidate):
         """The share of the memory, and the number of GPUs."""
         return {MEMORY_SHARE: self.fitting.memory_share, NUM_GPUS: float(self.base.cluster.num_gpus)}
 
+    @property
+    def final(self) -> bool:  # type: ignore[override]
+        """At medium, equal iterations are counted instead of simulated."""
+        return iterations_repeat(self.base.config)
+
     def task(self, *, short: bool) -> Task:
-        """One iteration at medium detail, or all iterations as the scenario says."""
-        return Task(self.base.config, {**self._layout, **(ONE_ITERATION if short else {})}, current())
+        """All iterations as the scenario says; or one iteration at medium detail, unless all cost as little."""
+        shortened = ONE_ITERATION if short and not self.final else {}
+        return Task(self.base.config, {**self._layout, **shortened}, current())
 
     def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics of its run with the share of the memory and the cost."""
@@ -94,7 +100,6 @@ class Layouts(Space):
     kind: ClassVar[str] = "training"
     noun: ClassVar[str] = "layouts"
     keys: ClassVar[Collection[str]] = KEYS
-    shortened = "one iteration"
 
     def __init__(self, config: SimulationConfig, asked: SearchConfig, goal: Goal) -> None:
         super().__init__()
@@ -102,6 +107,11 @@ class Layouts(Space):
         if config.training.global_batch_size is None:
             raise UsageError("a search compares layouts at one batch: write training.global_batch_size")
         self.config, self.asked, self.goal = config, asked, goal
+
+    @property
+    def shortened(self) -> str:
+        """All iterations where they repeat."""
+        return "all iterations" if iterations_repeat(self.config) else "one iteration"
 
     @property
     def bounded(self) -> bool:
@@ -176,6 +186,12 @@ class Layouts(Space):
         if self.goal.metric == NUM_GPUS:
             return self.goal.key(float(gpus))
         return fitting.bound_s
+
+
+def iterations_repeat(config: SimulationConfig) -> bool:
+    """Whether a run simulates few iterations, and counts the others."""
+    varying = config.hardware.jitter is not None or config.network.degradations or config.hardware.slowdowns
+    return config.simulation.lod == "medium" and not varying and not config.simulation.collect_events
 
 
 def division_problem(base: Base, division: Division, axes: Axes) -> str:

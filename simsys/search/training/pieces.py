@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from simsys.costs.compute_speed import WorkCost
 from simsys.executors.communicator import Communicator
 from simsys.model.work import Work
 from simsys.parallel.activations import ChunkMemory, Gathered, Recompute, chunk_memory
-from simsys.parallel.layout import Group, Layout
+from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass, RepeatedBlock
 from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
 from simsys.parallel.plan import Block, Part
@@ -29,6 +29,7 @@ from simsys.parallel.stages import partition
 from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.search.training.base import Base
+from simsys.search.training.groups import Groups
 from simsys.search.training.space import Division
 from simsys.sums import ordered_sum
 
@@ -45,6 +46,20 @@ class GatheredBytes(NamedTuple):
     weight: float
     gradient: float
     gathered: Gathered
+
+
+class PieceMemory(NamedTuple):
+    """Memory of a micro-batch in a chunk in bytes, by kind of recomputation.
+
+    Args:
+        kept: From its forward until its backward pass.
+        passing: In addition at the peak of a pass; less than 0 where not all of the kept memory is needed then.
+        gathered: Gathered weights between its passes, of any kind of recomputation and number of micro-batches.
+    """
+
+    kept: Floats
+    passing: Floats
+    gathered: int
 
 
 class Seconds(NamedTuple):
@@ -74,11 +89,14 @@ class Pieces:
         self.base = base
         self._whole: dict[Whole, ForwardPass] = {}
         self._stages: dict[tuple[Whole, int, int], list[tuple[Piece, ...]]] = {}
-        self._chunks: dict[tuple[Signature, int, Recompute, GatheredBytes, bool], ChunkMemory] = {}
-        self._passes: dict[tuple[tuple[Signature, ...], int, GatheredBytes, bool], tuple[Floats, Floats]] = {}
+        self._memories: dict[tuple[Signature, int, GatheredBytes, bool], PieceMemory] = {}
         self._of_pieces: dict[tuple[Hashable, ...], Floats] = {}
         self._blocks: dict[tuple[Hashable, ...], tuple[Block, ...]] = {}
-        self._seconds: dict[tuple[Block, tuple[tuple[int, ...], ...]], Seconds] = {}
+        self._seconds: dict[tuple[Block, int], Seconds] = {}
+        self.sharded: dict[tuple[Hashable, ...], Any] = {}
+        """Passes with sharded weights (`sharded.py`)."""
+        self.exchanges: dict[tuple[Hashable, ...], Any] = {}
+        """Times of the collectives of sharded weights (`sharded.py`)."""
         cluster, engine = base.cluster, base.engine
         self._network = cluster.platform().network
         self._env = Environment()
@@ -87,6 +105,7 @@ class Pieces:
         self._choose = named(base.training.communication_pattern, cluster.tuning)
         self._even = not (cluster.links or cluster.surroundings)
         self._communicators: dict[tuple[int, ...], Communicator] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     def stages(self, setup: TrainingSetup, division: Division, virtual: int) -> list[tuple[Piece, ...]]:
         """The chunks of each pipeline stage.
@@ -106,57 +125,45 @@ class Pieces:
             found = self._stages[key] = [tuple(Piece(chunk, _signature(chunk)) for chunk in stage) for stage in cut]
         return found
 
-    def passes(
-        self, pieces: Sequence[Piece], setup: TrainingSetup, recomputes: Sequence[str], gathered: GatheredBytes
-    ) -> tuple[Floats, Floats]:
-        """Memory of the passes of a micro-batch through the chunks of a stage, as `simsys memory` has it.
+    def memory(
+        self, piece: Piece, setup: TrainingSetup, recomputes: Sequence[str], gathered: GatheredBytes
+    ) -> PieceMemory:
+        """Memory of a micro-batch in a chunk, as `simsys memory` has it.
 
         Args:
-            pieces: The chunks.
+            piece: The chunk.
             setup: The training with the size of the micro-batch.
             recomputes: Kinds of recomputation.
             gathered: Gathered weights.
-
-        Returns:
-            Kept bytes by chunk and kind of recomputation; bytes at the peak of a pass without those that its chunk
-            keeps, by kind of recomputation.
         """
         size, whole = setup.settings.batch_size_per_gpu, setup.layout.pipeline == 1
-        key = tuple(piece.signature for piece in pieces), size, gathered, whole
-        found = self._passes.get(key)
+        key = piece.signature, size, gathered, whole
+        found = self._memories.get(key)
         if found is None:
-            kept, passing = np.zeros((len(pieces), len(recomputes))), np.zeros(len(recomputes))
-            for column, recompute in enumerate(recomputes):
-                chunks = [self._memory(piece, setup, Recompute(recompute), gathered) for piece in pieces]
-                busiest = max(chunks, key=lambda chunk: chunk.passing)
-                passing[column] = sum(busiest.peak.values()) - busiest.kept
-                kept[:, column] = [chunk.kept for chunk in chunks]
-            found = self._passes[key] = kept, passing
-        return found
-
-    def _memory(
-        self, piece: Piece, setup: TrainingSetup, recompute: Recompute, gathered: GatheredBytes
-    ) -> ChunkMemory:
-        size, whole = setup.settings.batch_size_per_gpu, setup.layout.pipeline == 1
-        key = piece.signature, size, recompute, gathered, whole
-        found = self._chunks.get(key)
-        if found is None:
-            found = self._chunks[key] = chunk_memory(
-                piece.chunk,
-                setup.micro_batch(setup.phases[0]),
-                self.base.precision,
-                vocab_size=self.base.model.vocab_size / setup.layout.tensor,
-                recompute=recompute,
-                gathered=gathered.gathered,
-                weight_bytes=gathered.weight,
-                gradient_bytes=gathered.gradient,
-                tied_parameters=setup.tied_parameters,
+            chunks = [self._chunk(piece, setup, Recompute(recompute), gathered) for recompute in recomputes]
+            found = self._memories[key] = PieceMemory(
+                np.array([float(chunk.kept) for chunk in chunks]),
+                np.array([float(sum(chunk.peak.values()) - chunk.kept) for chunk in chunks]),
+                chunks[0].gathered,
             )
         return found
 
+    def _chunk(self, piece: Piece, setup: TrainingSetup, recompute: Recompute, gathered: GatheredBytes) -> ChunkMemory:
+        return chunk_memory(
+            piece.chunk,
+            setup.micro_batch(setup.phases[0]),
+            self.base.precision,
+            vocab_size=self.base.model.vocab_size / setup.layout.tensor,
+            recompute=recompute,
+            gathered=gathered.gathered,
+            weight_bytes=gathered.weight,
+            gradient_bytes=gathered.gradient,
+            tied_parameters=setup.tied_parameters,
+        )
+
     def blocks(self, stretch: RepeatedBlock, setup: TrainingSetup) -> tuple[Block, ...]:
         """One block of a stretch in a training step, or its two halves if its experts are divided."""
-        key = (id(stretch.segments), *_work_key(setup))
+        key = (id(stretch.segments), *work_key(setup))
         found = self._blocks.get(key)
         if found is None:
             phase = setup.phases[0]
@@ -175,7 +182,7 @@ class Pieces:
             setup: The training with its micro-batch and recomputation.
             groups: The groups of a rank of every stage by axis.
         """
-        key = piece.signature, *_work_key(setup), groups.ranks
+        key = piece.signature, *work_key(setup), groups.key
         found = self._of_pieces.get(key)
         if found is None:
             found = np.zeros(3)
@@ -192,7 +199,7 @@ class Pieces:
             block: The block.
             groups: The groups of a rank of every stage by axis.
         """
-        key = block, groups.ranks
+        key = block, groups.key
         found = self._seconds.get(key)
         if found is None:
             sums = [
@@ -213,9 +220,25 @@ class Pieces:
 
     def collective_s(self, groups: Groups, over: str, kind: CollectiveKind, nbytes: float) -> float:
         """Least time of a collective along an axis, on idle links that no other group uses."""
+        return self.least_s(groups.along(over), kind, nbytes)
+
+    def least_s(self, groups: Sequence[Group], kind: CollectiveKind, nbytes: float) -> float:
+        """Least time of a collective of one of these groups, on idle links that no other group uses."""
         if not self._even:
             return 0.0
-        return min(self._communicator(group).seconds(kind, nbytes) for group in groups.along(over))
+        return min(self._communicator(group).seconds(kind, nbytes) for group in groups)
+
+    def slow_down_s(self, groups: Sequence[Group], kind: CollectiveKind, nbytes: float) -> float:
+        """By how much at least a collective of one of these groups delays a computation beside it."""
+        share = self.base.engine.communication_share or 0.0
+        found = [self._communicator(group) for group in groups]
+        if not (share and self._even) or found[0].trivial(nbytes):
+            return 0.0
+        return share * min(each.plan(kind, nbytes).seconds(nbytes) for each in found)
+
+    def number(self, key: Hashable) -> int:
+        """A small number that stands for a key."""
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _communicator(self, group: Group) -> Communicator:
         found = self._communicators.get(group.ranks)
@@ -225,36 +248,7 @@ class Pieces:
         return found
 
 
-class Groups:
-    """The groups of one rank of every pipeline stage; of one stage only if all stages lie alike on the nodes.
-
-    Args:
-        layout: The arrangement of the ranks.
-        alike: Whether all stages lie alike.
-    """
-
-    def __init__(self, layout: Layout, *, alike: bool) -> None:
-        self._layout = layout
-        inner = dict.fromkeys(layout.axes, 0)
-        stages = range(1 if alike else layout.pipeline)
-        self._first = [layout.rank_of({**inner, "pipeline": stage}) for stage in stages]
-        self._along: dict[str, list[Group]] = {}
-        self.ranks = tuple(group.ranks for axis in ("tensor", "context", "expert") for group in self.along(axis))
-        """The ranks with which passes communicate."""
-
-    def along(self, over: str) -> list[Group]:
-        """The group along an axis, for each stage."""
-        found = self._along.get(over)
-        if found is None:
-            found = self._along[over] = [self._layout.group(rank, over) for rank in self._first]
-        return found
-
-    def sharers(self, over: str, size: int) -> Group:
-        """The ranks that divide model states, if `size` neighbours of a group do."""
-        return self._layout.split(self._first[0], over, size)[0]
-
-
-def _work_key(setup: TrainingSetup) -> tuple[Hashable, ...]:
+def work_key(setup: TrainingSetup) -> tuple[Hashable, ...]:
     """What the work of a micro-batch in a layer depends on, for one division of the ranks."""
     settings = setup.settings
     many, splits = settings.gradient_accumulation_steps > 1, setup.schedule.splits_backward
