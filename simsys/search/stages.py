@@ -202,7 +202,8 @@ class Search:
         if left:
             self._say_finalists(len(chosen), time.perf_counter() - started_s)
         else:
-            self._note(f"stage 3: {len(chosen)} finalists {self.space.whole}, {self.lod} detail, which stage 2 has done")
+            text = f"stage 3: {len(chosen)} finalists {self.space.whole}, {self.lod} detail"
+            self._note(f"{text}, which stage 2 has done")
         return found
 
     def _say_finalists(self, count: int, seconds: float) -> None:
