@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from simsys.deployments import emit, read_back
     from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
     from simsys.hardware import VirtualHardwarePlatform
+    from simsys.searches import search
     from simsys.simulator import DistributedAISimulator, load_config
     from simsys.sweeps import sweep
 
@@ -40,6 +41,7 @@ _LAZY = {
     "emit": "simsys.deployments",
     "load_config": "simsys.simulator",
     "read_back": "simsys.deployments",
+    "search": "simsys.searches",
     "sweep": "simsys.sweeps",
 }
 
@@ -61,6 +63,7 @@ __all__ = [
     "emit",
     "load_config",
     "read_back",
+    "search",
     "sweep",
 ]
 

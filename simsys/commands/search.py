@@ -66,7 +66,7 @@ def search(
     from simsys.config.scenarios import read_scenario
     from simsys.errors import InfeasibleError
     from simsys.report.search import search_text
-    from simsys.search import search as find
+    from simsys.searches import search as find
 
     config = read_scenario(file, assignments, scenario)
     emission.check(config)

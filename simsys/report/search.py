@@ -7,8 +7,8 @@ from typing import Any
 
 from simsys.capacity.rate import ABOVE, rate_text
 from simsys.report.text import aligned, number, percent, time, wrap
-from simsys.search.goal import MEMORY_SHARE
-from simsys.search.result import Answer, SearchResult
+from simsys.searches.goal import MEMORY_SHARE
+from simsys.searches.result import Answer, SearchResult
 
 SHARES = ("mfu", "hfu", "slo_attainment", MEMORY_SHARE)
 NAMES = {

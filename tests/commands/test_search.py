@@ -5,10 +5,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from simsys import search
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
-from simsys.search import search
 
 SMALL = {
     "hardware": {"profile": "dgx-h100", "gpus_per_node": 4},

@@ -6,10 +6,10 @@ import random
 
 from simsys.check.levers import changed
 from simsys.config.experiment import SimulationConfig
-from simsys.search.training.axes import layout_axes
-from simsys.search.training.base import Base
-from simsys.search.training.closed_forms import ClosedForms
-from simsys.search.training.layouts import division_problem
+from simsys.searches.training.axes import layout_axes
+from simsys.searches.training.base import Base
+from simsys.searches.training.closed_forms import ClosedForms
+from simsys.searches.training.layouts import division_problem
 
 VALUES = {
     "parallelism.tp_degree": [1, 2, 3, 4],

@@ -6,9 +6,9 @@ import random
 
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
-from simsys.search.goal import Goal
-from simsys.search.serving.deployments import Deployments
-from simsys.search.simulated import simulated
+from simsys.searches.goal import Goal
+from simsys.searches.serving.deployments import Deployments
+from simsys.searches.simulated import simulated
 
 PROFILES = ["dgx-h100", "dgx-a100", "pcie-l40s-8"]
 VALUES = {

@@ -65,7 +65,7 @@ def test_no_public_name_is_that_of_a_package_or_module() -> None:
     assert submodules.isdisjoint(PUBLIC)
 
 
-FUNCTIONS = {"compare": "comparisons", "emit": "deployments", "sweep": "sweeps"}
+FUNCTIONS = {"compare": "comparisons", "emit": "deployments", "search": "searches", "sweep": "sweeps"}
 
 
 @pytest.mark.parametrize(("function", "package"), FUNCTIONS.items())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simsys.report.search import search_text
-from simsys.search.goal import Goal
-from simsys.search.result import Answer, SearchResult
+from simsys.searches.goal import Goal
+from simsys.searches.result import Answer, SearchResult
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ SETTINGS = (
     *("scheduler_recv_interval", "batch_wait_timeout_iters", "batch_wait_max_tokens_ratio", "speculative"),
     *("autoscaling", "preemption", "swap_space", "api_overhead", "max_cudagraph_capture_size", "engine_release"),
 )
-OTHER_WORDS = {"metrics", "fidelity", "deployments", "capacity", "aspects.py"}
-"""Packages in which a setting's name means a metric, a column of a table of measurements, another tool's option, or a
-scenario whose replicas are not counted.
+OTHER_WORDS = {"metrics", "fidelity", "deployments", "capacity", "searches", "aspects.py"}
+"""Packages in which a setting's name means a metric, a column of a table of measurements, another tool's option, a
+scenario whose replicas are not counted, or one for which a search has no bound.
 
 A setting without an option is refused by its name, and one without an aspect is an aspect of its own, so these tables
 need not follow."""

@@ -1,0 +1,235 @@
+"""The stages of a search.
+
+All candidates by closed forms, the most promising simulated at medium, and the finalists as the scenario says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from simsys.config.expected_losses import measured_loss
+from simsys.searches.candidates import Candidate, SizedCandidate, Space
+from simsys.searches.goal import Goal
+from simsys.searches.result import Answer, SearchResult, first_of, grouped, pareto
+from simsys.searches.simulated import Outcome, Simulations
+from simsys.searches.sizes import LARGER, Sizes, settled
+
+SIMULATIONS = 300
+"""Default limit of the number of simulated candidates."""
+Found = tuple[Candidate, Answer]
+
+
+class Search:
+    """A search for the best candidates.
+
+    Args:
+        name: Name of the scenario.
+        space: The candidates.
+        goal: What is best.
+        goals: Two goals of which the answer has every best compromise; empty for one goal.
+        lod: Level of detail of the finalists.
+        top: Number of answers.
+        jobs: Number of processes.
+        simulations: Largest number of simulated candidates.
+        say: Called with a line about each stage.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        goal: Goal,
+        goals: Sequence[Goal],
+        *,
+        lod: str,
+        top: int,
+        jobs: int,
+        simulations: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self.name, self.space, self.goal, self.goals = name, space, goal, goals
+        self.lod, self.top, self.jobs, self.simulations, self._say = lod, top, jobs, simulations, say
+        self.reasons: Counter[str] = Counter()
+        self.stages: list[str] = []
+        self.notes: list[str] = []
+        self.tried = 0
+
+    def run(self) -> SearchResult:
+        """Carry it out."""
+        candidates = self.closed_forms()
+        if self.space.sized:
+            answers = self._smallest(cast("list[SizedCandidate]", candidates))
+        else:
+            with Simulations(self.jobs) as simulations:
+                answers = self._finalists(self._simulated(candidates, simulations), simulations)
+        growing = sum(answer.metrics.get("steady") == 0 for _, answer in answers)
+        if growing:
+            self.notes.append(f"the runs of {growing} finalists ended before a steady state, which may flatter them")
+        loss = measured_loss(self.space.kind)
+        width = loss.loss if loss is not None and self.space.comparable else 0.0
+        best = grouped([each for _, each in answers], self.goal, width)
+        best = best if self.goals else first_of(best, self.top)
+        self.notes += self.space.doubts([each.settings for each in best])
+        return SearchResult(
+            self.name,
+            self.goal,
+            best,
+            self.space.considered,
+            self.space.considered - self.tried,
+            self.tried,
+            dict(self.reasons.most_common()),
+            self.stages,
+            loss,
+            self.notes,
+            self.space.written,
+            self.space.noun,
+        )
+
+    def closed_forms(self) -> list[Candidate]:
+        """Stage 1: the candidates that fit, the one with the best bound first."""
+        started_s = time.process_time()
+        found = [each for each in self.space.candidates() if self._may_hold(each)]
+        self.reasons += self.space.reasons
+        cpu_s, count, noun = time.process_time() - started_s, self.space.considered, self.space.noun
+        rate = count / cpu_s if cpu_s else 0.0
+        self._note(
+            f"stage 1: {count:,} {noun} by closed forms, {len(found):,} fit "
+            f"({cpu_s:.1f} s, {rate:,.0f} per CPU-second)"
+        )
+        return sorted(found, key=lambda each: (each.least_key, each.simplicity(each.known)))
+
+    def _may_hold(self, candidate: Candidate) -> bool:
+        """Whether the conditions that are known before a simulation hold."""
+        for each in self.goal.conditions:
+            if each.metric in candidate.known and not each.holds(candidate.known[each.metric]):
+                self.reasons[f"{each.text} does not hold"] += 1
+                return False
+        return True
+
+    def _simulated(self, candidates: Sequence[Candidate], simulations: Simulations) -> list[Found]:
+        """Stage 2: simulate the most promising, until the bound of the next one is worse than the best one found."""
+        started_s, chosen = time.perf_counter(), list(candidates[: self.simulations])
+        answers: list[Found] = []
+        best_key = float("inf")
+        stops = self.space.bounded and not self.goals
+
+        def wanted(place: int) -> bool:
+            return not stops or len(answers) < self.top or chosen[place].least_key <= best_key
+
+        tasks = [each.task(short=True) for each in chosen]
+        for place, outcome in simulations.run(tasks, wanted):
+            self.tried += 1
+            answer = self.answer(chosen[place], outcome, "medium")
+            if answer is not None:
+                answers.append((chosen[place], answer))
+                best_key = min(best_key, self.goal.key(answer.value))
+        self._say_how_it_ended(candidates, best_key, stops=stops, seconds=time.perf_counter() - started_s)
+        if self.goals:
+            kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
+            answers = [pair for pair in answers if id(pair[1]) in kept]
+        return answers
+
+    def _say_how_it_ended(
+        self, candidates: Sequence[Candidate], best_key: float, *, stops: bool, seconds: float
+    ) -> None:
+        rest, noun = len(candidates) - self.tried, self.space.noun
+        text = f"stage 2: {self.tried:,} {noun} simulated at medium detail, {self.space.shortened} ({seconds:.1f} s)"
+        if not rest:
+            self._note(text)
+            return
+        left = [each for each in candidates[self.tried :] if not stops or each.least_key <= best_key]
+        self.reasons[f"the bound is worse than the best of the {noun}"] += rest - len(left)
+        self.reasons = +self.reasons
+        if left:
+            self.reasons["not simulated (--simulations)"] += len(left)
+            reason = "may be better by their bound" if stops else f"have no bound of {self.goal.metric}"
+            self.notes.append(f"{len(left):,} {noun} that {reason} were not simulated; --simulations sets the limit")
+        else:
+            text += f"; the bounds of the other {rest:,} are worse than the best"
+        self._note(text)
+
+    def _smallest(self, candidates: Sequence[SizedCandidate]) -> Sequence[Found]:
+        """Stages 2 and 3 of a search for the smallest size of each candidate."""
+        started_s, noun = time.perf_counter(), self.space.noun
+        sizes = Sizes(
+            candidates, lambda answer: self.goal.key(answer.value), self.simulations if self.goals else self.top
+        )
+        with Simulations(self.jobs) as simulations:
+            answers = sizes.simulate(simulations, partial(self.answer, lod="medium"), self.simulations)
+            self.tried, seconds = sizes.tried, time.perf_counter() - started_s
+            left = sizes.left_out(self.reasons)
+            self.reasons = +self.reasons
+            text = f"stage 2: {sizes.tried:,} {noun} simulated at medium detail, {self.space.shortened}"
+            self._note(f"{text}, bisecting the number of replicas ({seconds:.1f} s)")
+            if left:
+                reason = (
+                    "may be better with few replicas" if self.space.bounded else f"have no bound of {self.goal.metric}"
+                )
+                self.notes.append(
+                    f"{left:,} kinds of {noun} that {reason} were not simulated; --simulations sets the limit"
+                )
+            if self.goals:
+                kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
+                answers = [pair for pair in answers if id(pair[1]) in kept]
+            started_s = time.perf_counter()
+            count = len(answers) if self.goals else self.top
+            found, tried, grown = settled(
+                answers,
+                lambda answer: self.goal.key(answer.value),
+                count,
+                simulations,
+                partial(self.answer, lod=self.lod),
+            )
+            self.reasons[LARGER] -= grown
+        self._say_finalists(tried, time.perf_counter() - started_s)
+        return found
+
+    def _finalists(self, answers: Sequence[Found], simulations: Simulations) -> list[Found]:
+        """Stage 3: simulate the best as the scenario says, unless stage 2 has done so."""
+        ordered = sorted(answers, key=lambda pair: self.goal.key(pair[1].value))
+        if not ordered:
+            return []
+        started_s, chosen = time.perf_counter(), ordered if self.goals else ordered[: self.top]
+        found = [pair for pair in chosen if pair[0].final]
+        left = [candidate for candidate, _ in chosen if not candidate.final]
+        for place, outcome in simulations.run([each.task(short=False) for each in left], lambda _: True):
+            answer = self.answer(left[place], outcome, self.lod)
+            found += [] if answer is None else [(left[place], answer)]
+        if left:
+            self._say_finalists(len(chosen), time.perf_counter() - started_s)
+        else:
+            text = f"stage 3: {len(chosen)} finalists {self.space.whole}, {self.lod} detail"
+            self._note(f"{text}, which stage 2 has done")
+        return found
+
+    def _say_finalists(self, count: int, seconds: float) -> None:
+        self._note(f"stage 3: {count} finalists {self.space.whole}, {self.lod} detail ({seconds:.1f} s)")
+
+    def answer(self, candidate: Candidate, outcome: Outcome, lod: str) -> Answer | None:
+        """An answer; None if the candidate was not simulated, or does not meet the conditions."""
+        reason, metrics = outcome.reason, dict[str, Any]()
+        if not reason:
+            metrics = candidate.metrics(outcome.metrics)
+            reason = candidate.problem(metrics) or self._unmet(metrics)
+        if reason:
+            self.reasons[reason] += 1
+            return None
+        value = float(metrics[self.goal.metric])
+        family = candidate.family if isinstance(candidate, SizedCandidate) and self.space.sized else ""
+        return Answer(candidate.settings, metrics, value, lod, 0, candidate.simplicity(metrics), family)
+
+    def _unmet(self, metrics: Mapping[str, Any]) -> str:
+        """Why metrics are no answer; empty if they are one."""
+        for each in self.goal.conditions:
+            if not each.holds(metrics.get(each.metric)):
+                return f"{each.text} does not hold"
+        lacking = next((each for each in (self.goal, *self.goals) if metrics.get(each.metric) is None), None)
+        return "" if lacking is None else f"the run has no {lacking.metric}"
+
+    def _note(self, text: str) -> None:
+        self.stages.append(text)
+        self._say(text)
