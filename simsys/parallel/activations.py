@@ -158,12 +158,11 @@ def chunk_memory(
         blocks[-1] = replace(last, weights=last.weights - tied[0], gradients=last.gradients - tied[1])
     shared = ceil(chunk.shared_elements_per_token * batch.tokens * precision.activation_bytes)
     moments = _moments(blocks, shared, gathered)
-    staying = {"none": [], "units": blocks[-1:], "all": blocks}[gathered]
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),
         shared=shared,
         peak=max(moments, key=lambda moment: sum(moment.values())),
-        gathered=sum(block.weights for block in staying),
+        gathered=sum(block.weights for block in {"none": [], "units": blocks[-1:], "all": blocks}[gathered]),
     )
 
 

@@ -58,8 +58,7 @@ def training_memory(
 ) -> dict[str, int]:
     """Peak memory of one rank in bytes, by component, each rounded up.
 
-    Model states are as in mixed-precision Adam, 16 bytes per parameter with fp32 gradients (Rajbhandari et
-    al. 2020, §3.1, without the transient 16-bit copies).
+    Model states are as in mixed-precision Adam (Rajbhandari et al. 2020, §3.1, without the transient 16-bit copies).
 
     Args:
         chunks: The rank's share of each chunk of layers that its pipeline stage holds.
@@ -83,17 +82,15 @@ def training_memory(
         expert_shards=expert_shards,
     )
     held = {name: 0.0 if name in shards.on_host else nbytes for name, nbytes in states.items()}
-    held["buffers"] = buffer_bytes
     staying = [chunk.gathered if count else 0 for count, chunk in zip(in_flight, activations, strict=True)]
-    place = max(range(len(activations)), key=lambda place: activations[place].passing - staying[place])
-    busiest = activations[place]
+    place, busiest = max(enumerate(activations), key=lambda each: each[1].passing - staying[each[0]])
     kept = sum(count * chunk.kept for count, chunk in zip(in_flight, activations, strict=True))
     changing: dict[str, float] = dict(busiest.peak)
     changing["activations"] += kept - busiest.kept
     if others := sum(staying) - staying[place]:
         changing["gathered"] += others
     lost = ordered_sum(changing.values()) * (1.0 / usable - 1.0)
-    parts = {**held, **changing, "fragmentation": lost, "context": context_bytes}
+    parts = {**held, "buffers": buffer_bytes, **changing, "fragmentation": lost, "context": context_bytes}
     return {name: ceil(nbytes) for name, nbytes in parts.items()}
 
 
