@@ -55,6 +55,7 @@ def test_the_answer_meets_the_slo_and_two_percent_more_do_not(answer: GreatestRa
     assert found.text == f"greatest rate: {found.requests_per_s:.3g} req/s {bracket}, steady; 8 simulations"
 
 
+@pytest.mark.slow
 def test_it_is_deterministic_and_can_be_pickled() -> None:
     config = one_seat(1.0, slo={"p90_ttft": "1 s"})
     first = greatest_rate(config, tolerance=0.2)
@@ -63,6 +64,7 @@ def test_it_is_deterministic_and_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(first)) == first
 
 
+@pytest.mark.slow
 def test_where_the_search_begins_matters_less_than_the_tolerance() -> None:
     rates = [
         greatest_rate(one_seat(rate_per_s, slo={"p90_ttft": "1 s"}), tolerance=0.1).requests_per_s or 0.0
@@ -71,6 +73,7 @@ def test_where_the_search_begins_matters_less_than_the_tolerance() -> None:
     assert 0.0 < max(rates) <= 1.1 * min(rates)
 
 
+@pytest.mark.slow
 def test_a_stricter_slo_never_has_a_greater_rate() -> None:
     rates = [
         greatest_rate(one_seat(0.5, slo={"p90_ttft": f"{limit_ms} ms"}), tolerance=0.2).requests_per_s or 0.0

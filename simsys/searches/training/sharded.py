@@ -63,7 +63,7 @@ class Unit(NamedTuple):
         times: Computation and communication of its passes.
         exchange: The collectives of its weights and gradients.
         forward_slows: Whether its forward pass can be delayed: it begins with a computation without a collective.
-        backward_slows: Likewise its backward pass.
+        backward_slows: Whether its backward pass begins so.
     """
 
     times: Seconds
