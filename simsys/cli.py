@@ -16,6 +16,7 @@ from simsys.commands import (
     import_trace,
     lod,
     memory,
+    plot,
     report,
     run,
     search,
@@ -33,7 +34,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, sweep, search, compare, report, check, memory, topology,
+Commands: run, sweep, search, compare, report, plot, check, memory, topology,
 collectives, lod, import-trace, validate, calibrate, emit, list, show.
 'simsys COMMAND --help' says more."""
 
@@ -71,6 +72,7 @@ for _command in (
     lod.lod,
     compare.compare,
     report.report,
+    plot.plot,
     validate.validate,
     calibrate.calibrate,
     emit.emit,

@@ -89,10 +89,12 @@ def lod(
 
 def _write(data: dict[str, object], out: Path) -> list[Path]:
     """Write the comparison as JSON and as a picture."""
+    from simsys.contents.printed import printed
+    from simsys.plots.drawing import write_figure
+    from simsys.plots.picture import draw
     from simsys.report.export import json_text
     from simsys.report.files import write_files
-    from simsys.report.level_study_plot import plot_comparison
 
     text = json_text({"schema_version": SCHEMA_VERSION, **data})
     files = write_files(out, {f"{NAME}.json": lambda file: file.write(text)})
-    return [*files, plot_comparison(data, out / f"{NAME}.png")]
+    return [*files, write_figure(draw(printed("lod", data), NAME), out / f"{NAME}.png")]

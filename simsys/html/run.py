@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from simsys.contents.run import RunContent
 from simsys.html.blocks import Block, Figure, Figures, Items, Listing, Page, Section, Table
-from simsys.html.results import RunContent
 from simsys.html.run_pictures import pictures
 from simsys.metrics.definitions import metrics_by_name
+from simsys.report.metric_text import name_of, value_of
 from simsys.report.summary import headline
-from simsys.report.text import milliseconds, number, percent, share, time
-from simsys.units import Dimension, pretty, pretty_memory
+from simsys.units import pretty_memory
 
 MANY_ROWS = 60
 """Tables with more rows are shown some rows at a time."""
@@ -94,35 +94,6 @@ def _error(run: RunContent, metric: str) -> str:
         if text.startswith(begin) and text[len(begin) :][:2] in (" (", ", ", ": "):
             return "expected error" + text[len(begin) :]
     return ""
-
-
-def name_of(metric: str) -> str:
-    """The name of a metric without its unit, for people."""
-    for unit in ("_ms", "_s", "_bytes"):
-        metric = metric.removesuffix(unit) if not metric.endswith("_per_s") else metric
-    words = metric.replace("_per_s", " per s").replace("_", " ").split(" ")
-    return " ".join(
-        word.upper() if word in {"ttft", "tpot", "itl", "mfu", "hfu", "kv", "gpu", "slo"} else word for word in words
-    )
-
-
-def value_of(metric: str, value: Any) -> str:
-    """The value of a metric with its unit."""
-    if value is None or not isinstance(value, int | float):
-        return "–" if value is None else str(value)
-    known = metrics_by_name().get(metric)
-    unit = known.unit if known is not None else ""
-    if unit == "ms":
-        return milliseconds(value)
-    if unit == "s":
-        return time(value)
-    if unit == "bytes":
-        return pretty(value, Dimension.BYTES)
-    if unit == "share":
-        return share(value) if 0.0 <= value <= 1.0 else percent(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{number(value)} {unit}".strip()
 
 
 def _bottlenecks(findings: Mapping[str, Any]) -> Iterator[Block]:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simsys.report.plots import plot_memory
 
 from simsys import DistributedAISimulator
 from simsys.build.job import build_job
 from simsys.errors import OutOfMemoryError, UsageError
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
-from simsys.report.plots import plot_memory
 from simsys.simulation import simulate, simulate_job
 from tests.agreement.test_training_mixes import GPT2, config_of
 from tests.helpers.thorough import cases
