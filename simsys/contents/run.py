@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simsys.comparisons.folder import CONFIG, RESULTS, result_content, results_file
 from simsys.config.experiment import SimulationConfig
+from simsys.contents.result_file import CONFIG, RESULTS, result_content, results_file
 from simsys.errors import UsageError
 from simsys.input_files import parse_json, read_text, unreadable
 from simsys.metrics.result import RunResult
@@ -18,7 +19,7 @@ from simsys.report.export import NO_TABLES, Tables, all_tables, config_yaml, fin
 
 TABLES = ("iterations", "ranks", "requests", "timeline", "replicas", "links", "jobs", "memory")
 """Tables that a page shows, each a file ``<name>_<table>.csv``."""
-DRAWN = ("traffic", "activity", "passes", "held", "gaps")
+DRAWN = ("traffic", "activity", "passes", "held", "loads", "gaps")
 """Tables for pictures alone; ``run --plots`` writes those that other runs do not have."""
 
 
@@ -83,16 +84,21 @@ class RunContent:
         return _as_result(self.result)
 
 
-def content_of(config: SimulationConfig, result: RunResult, more: Tables = NO_TABLES) -> RunContent:
+def content_of(
+    config: SimulationConfig, result: RunResult, more: Tables = NO_TABLES, folder: Path | None = None
+) -> RunContent:
     """The content of a result in memory, as its files would have it.
 
     Args:
         config: The scenario.
         result: Its result.
         more: Further tables.
+        folder: Parent of the folder with its files; None if it has none.
     """
     tables = {name: table for name, table in all_tables(config, result).items() if table}
-    return RunContent(result.as_dict(), findings(result), {**tables, **more}, config_yaml(config, Path(config.name)))
+    place = folder / config.name if folder is not None else Path()
+    command = "" if folder is None else _command(place / f"{config.name}{CONFIG}")
+    return RunContent(result.as_dict(), findings(result), {**tables, **more}, config_yaml(config, place), command)
 
 
 def read_run(folder: Path) -> RunContent:
@@ -112,8 +118,13 @@ def read_run(folder: Path) -> RunContent:
         _findings(folder / f"{name}_bottlenecks.json"),
         {table: _columns(path) for table in names if (path := folder / f"{name}_{table}.csv").is_file()},
         _text(config) if config.is_file() else "",
-        f"simsys run {config}" if config.is_file() else "",
+        _command(config) if config.is_file() else "",
     )
+
+
+def _command(config: Path) -> str:
+    """What runs a scenario again."""
+    return shlex.join(["simsys", "run", str(config)])
 
 
 def _as_result(found: Mapping[str, Any]) -> RunResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simsys.contents.run import RunContent
+from simsys.contents.run import TABLES, RunContent
 from simsys.html.blocks import Block, Figure, Figures, Items, Listing, Page, Section, Table
 from simsys.html.run_pictures import pictures
 from simsys.metrics.definitions import metrics_by_name
@@ -66,10 +66,15 @@ def _sections(run: RunContent) -> Iterator[Section]:
     yield Section("Headline", [_figures(run)])
     yield Section("Where the time goes", list(pictures(run)))
     yield Section("Bottlenecks", list(_bottlenecks(run.findings)))
-    yield Section("Tables", [_table(name, columns) for name, columns in run.tables.items() if name != "timeline"])
+    yield Section("Tables", [_table(name, columns) for name, columns in run.tables.items() if _is_shown(name)])
     yield Section("All metrics", [_all_metrics(run.metrics)])
     yield Section("Assumptions", list(_assumptions(run)))
     yield Section("How to repeat it", list(_repetition(run)))
+
+
+def _is_shown(table: str) -> bool:
+    """Whether a page has a table, which may be of one of several jobs; others are for pictures."""
+    return table.rpartition("_")[2] in TABLES and table != "timeline"
 
 
 def _figures(run: RunContent) -> Figures:

@@ -2,7 +2,7 @@
 
 Pyplot is not used, since it keeps global state and needs the backend of a display. The same content gives the same
 bytes. Colours are those of Okabe and Ito (2008, "Color Universal Design"); what lies side by side also differs in
-lightness, hatching or dashes, so that it can be told apart in grey.
+lightness, hatching or dashes, so that it can be distinguished in grey.
 """
 
 from __future__ import annotations

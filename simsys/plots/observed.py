@@ -35,7 +35,7 @@ Table = Mapping[str, Sequence[Any]]
 
 
 def observed(config: SimulationConfig, result: RunResult) -> dict[str, Table]:
-    """Tables for pictures, as far as they can be made; none of several jobs.
+    """Those tables for pictures that can be made; none of several jobs.
 
     Args:
         config: The scenario.
@@ -81,7 +81,7 @@ def _iteration(job: TrainingJob, result: RunResult) -> dict[str, Table]:
     if 0 < len(traffic.get("src", ())) <= MOST_PAIRS:
         tables["traffic"] = traffic
         if not carried:
-            tables["links"] = _links(job, traffic, seen.simulated_s)
+            tables["loads"] = _loads(job, traffic, seen.simulated_s)
     return tables
 
 
@@ -97,7 +97,7 @@ def _one_iteration(job: TrainingJob) -> TrainingJob:
     return built
 
 
-def _links(job: TrainingJob, traffic: Table, seconds: float) -> Table:
+def _loads(job: TrainingJob, traffic: Table, seconds: float) -> Table:
     """The load of links by the traffic of an iteration, if transfers were not carried out on them."""
     network = job.cluster.platform().network
     topology, loads = network.topology, payload_bytes(traffic, network.way)

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import read_sources
 from simsys.config.places import key_path
 from simsys.config.scenarios import read_scenarios
+from simsys.contents.run import content_of
 from simsys.errors import (
     ConfigError,
     InfeasibleConfigError,
@@ -30,7 +31,9 @@ from simsys.errors import (
     causes,
 )
 from simsys.metrics.result import RunResult
-from simsys.report.export import earlier_results, write_results
+from simsys.plots.observed import observed
+from simsys.plots.picture import write_pictures
+from simsys.report.export import NO_TABLES, Tables, earlier_results, write_results
 from simsys.report.progress import ProgressLine
 from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.simulation import simulate
@@ -45,6 +48,7 @@ class ScenarioOutcome:
         result: Its result; None if it does not fit.
         error: The reason for not fitting or not writing.
         files: The files written.
+        tables: Tables in addition to those of the result.
         kept: The folder to which the results of another configuration with this name were moved; None if there were
             none.
     """
@@ -53,6 +57,7 @@ class ScenarioOutcome:
     result: RunResult | None = None
     error: SimsysError | None = None
     files: Sequence[Path] = ()
+    tables: Tables = field(default_factory=dict)
     kept: Path | None = None
 
     @property
@@ -155,7 +160,7 @@ def _plan(config: SimulationConfig, path: Path, assignments: Sequence[str], limi
     return ScenarioPlan(config, built[0])
 
 
-def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
+def run_scenario(plan: ScenarioPlan, folder: Path | None, *, plots: bool = False) -> ScenarioOutcome:
     """Simulate a scenario and write its files.
 
     Not fitting, and files that cannot be written, are outcomes; other errors are raised.
@@ -163,6 +168,7 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
     Args:
         plan: The scenario.
         folder: Parent of the folder of its files; None writes nothing.
+        plots: Also draw pictures, and write the data that they need.
 
     Raises:
         ConfigError: If a setting turns out wrong in the simulation.
@@ -182,7 +188,12 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
         return ScenarioOutcome(plan.name, result)
     try:
         kept = earlier_results(plan.config, folder)
-        return ScenarioOutcome(plan.name, result, files=write_results(plan.config, result, folder), kept=kept)
+        tables = observed(plan.config, result) if plots else NO_TABLES
+        files = write_results(plan.config, result, folder, tables)
+        if plots:
+            run = content_of(plan.config, result, tables)
+            files += write_pictures(run, folder / plan.name, f"{plan.name}_")
+        return ScenarioOutcome(plan.name, result, files=files, tables=tables, kept=kept)
     except OutputError as error:
         return ScenarioOutcome(plan.name, result, error)
 

@@ -22,17 +22,18 @@ MOST_OF_A_KIND = 64
 NAMED = 16
 """Vertices of a tier with names."""
 Place = tuple[float, float]
+_LINKS, _LOADS = needs((), "links"), needs((), "loads", hint=WITH_PLOTS)
 
 
 @kind(
     "topology",
     "the network, with the load of each used link",
     RunContent,
-    needs((), "links", hint=WITH_PLOTS),
+    lambda run: _LINKS(run) and _LOADS(run),
 )
 def topology(run: RunContent) -> Figure:
     """Links between vertices, coloured by the busy share of their busier direction."""
-    table = run.tables["links"]
+    table = run.tables.get("links") or run.tables["loads"]
     names: dict[int, str] = {}
     for end, text in (("src", "from"), ("dst", "to")):
         names |= dict(zip(table[end], table[text], strict=True))
