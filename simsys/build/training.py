@@ -12,6 +12,7 @@ from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
+from simsys.build.economics import economic_assumptions
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import model_warnings
@@ -205,6 +206,7 @@ class TrainingJob(TrainingSetup):
             *iteration_assumptions(self.settings),
             *self.cluster.assumptions,
             *imperfections(self.config),
+            *economic_assumptions(self.cluster, self.config.economics),
         ]
 
     def _shared_gpu(self) -> list[str]:
