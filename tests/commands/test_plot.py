@@ -50,10 +50,8 @@ def test_results_can_be_drawn_later(results: Path, tmp_path: Path) -> None:
     for kind in ("pipeline", "topology", "iteration-breakdown"):
         ran = simsys("plot", results / "train", kind, "--out", tmp_path / f"{kind}.png")
         assert (ran.exit_code, ran.stdout.strip()) == (0, str(tmp_path / f"{kind}.png"))
-    first, later = (
-        place.read_bytes() for place in (results / "train" / "train_pipeline.png", tmp_path / "pipeline.png")
-    )
-    assert first == later
+    first = (results / "train" / "train_pipeline.png").read_bytes()
+    assert (tmp_path / "pipeline.png").read_bytes() == first
 
 
 def test_without_a_kind_the_possible_ones_are_listed(results: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from simsys.config.experiment import SimulationConfig
 from simsys.plots.observed import observed
 from simsys.simulation import simulate
-from tests.helpers.places import EXPERIMENTS
+from tests.helpers.places import ROOT
 
 PIPELINE: dict[str, Any] = {
     "name": "p",
@@ -82,5 +82,5 @@ def test_serving_has_passes_and_gaps_between_tokens() -> None:
 
 
 def test_a_shared_cluster_is_not_observed() -> None:
-    config = SimulationConfig.from_yaml(EXPERIMENTS / "shared_cluster.yaml", "packed")
+    config = SimulationConfig.from_yaml(ROOT / "experiments" / "shared_cluster.yaml", "packed")
     assert observed(config, simulate(config)) == {}
