@@ -141,8 +141,8 @@ class SharedCluster:
             job = replace(job, told_apart=sharing.told_apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         until_s = None if sharing.alone else partial(self._manager.alone_until_s, index, self._sharing)
-        run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone_until_s=until_s)
-        self._runs[index] = run
+        probes = [probe.of_job(self._given[index].name) for probe in self._probes]
+        run = self._runs[index] = JobRun(job, part, probes, links=links, carried=sharing.carried, alone_until_s=until_s)
 
         def ended(event: Event) -> None:
             if event.ok:  # else what went wrong is raised
