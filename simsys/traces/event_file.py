@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.config.experiment import SimulationConfig
-from simsys.errors import TraceError, did_you_mean
-from simsys.input_files import open_bytes
+from simsys.errors import TraceError
 from simsys.metrics.history import EventHistory, EventType, HistoryEvent
 from simsys.metrics.result import RunResult
 from simsys.probes import Probe
+from simsys.traces.packed import unpacked
 from simsys.traces.per_job import PerJob
 from simsys.version import __version__
 
 FORMAT = "simsys events"
 VERSION = 1
-GZIP = b"\x1f\x8b"
-"""How a compressed file begins."""
 _KEYS = {"time_s", "rank", "type", "name"}
 
 
@@ -75,34 +71,14 @@ def read_events(path: str | Path) -> list[HistoryEvent]:
         TraceError: If it cannot be read, is of another format, or is cut off; with the line.
     """
     path = Path(path)
-    try:
-        return list(_events(path, _lines(path)))
-    except FileNotFoundError:
-        near = [each.name for each in path.parent.glob("*_events.jsonl*")]
-        raise TraceError(f"{path}: no such file{did_you_mean(path.name, near)}") from None
-    except EOFError:
-        raise TraceError(f"{path}: the compressed file is cut off") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise TraceError(f"{path}: the compressed file is damaged: {error}") from None
-    except UnicodeDecodeError:
-        raise TraceError(f"{path}: this is not UTF-8 text") from None
-    except (OSError, ValueError) as error:
-        raise TraceError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    with unpacked(path) as file:
+        return list(_events(path, ((number, line.decode("utf-8")) for number, line in enumerate(file, start=1))))
 
 
 def _line(event: HistoryEvent) -> str:
     job = {"job": event.job} if event.job else {}
     data = {"time_s": event.timestamp, "rank": event.node_id, "type": event.event_type, "name": event.name, **job}
     return json.dumps(data) + "\n"
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers."""
-    with open_bytes(path) as file:
-        packed = file.peek(2)[:2] == GZIP  # type: ignore[attr-defined]
-        lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if packed else file
-        for number, line in enumerate(lines, start=1):
-            yield number, line.decode("utf-8")
 
 
 def _events(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[HistoryEvent]:

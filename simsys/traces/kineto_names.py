@@ -103,7 +103,7 @@ def group_name(group: Group) -> str:
 
 
 def group_args(group: Group) -> dict[str, Any]:
-    """The arguments of a kernel that tell of the process group."""
+    """The arguments of a kernel about its process group."""
     ranks = [*map(str, group.ranks)]
     if len(ranks) > MOST_RANKS:
         ranks = [*ranks[: MOST_RANKS - 1], "...", ranks[-1]]

@@ -137,6 +137,16 @@ class TrainingTrace(Probe):
     def _places(self) -> list[list[Shown]]:
         return [list(shown(op, self.stands_for)) for op in self._record.ops]
 
+    def _memory_over_time(self, points: Sequence[tuple[float, float]]) -> dict[int, float]:
+        """Gigabytes in use since a time in nanoseconds, in order; of simultaneous values, the last."""
+        import numpy as np
+
+        times_s, nbytes = (np.array(column) for column in zip(*points, strict=True))
+        ends_s = self.iterations.ends_s(min(self.stands_for, default=0))
+        times_s, _, which = with_cycles(times_s, times_s, np.arange(times_s.size), self._cycles, ends_s)
+        order = np.argsort(times_s, kind="stable")
+        return dict(zip(nanoseconds(times_s[order]).tolist(), (nbytes[which[order]] / 1e9).tolist(), strict=True))
+
     def _names(self, first_pid: int, job: str, lanes: Sequence[tuple[int, str, int, int]]) -> Iterator[str]:
         for rank, ranks in sorted(self.stands_for.items()):
             more = f" ({_ranks_text(ranks)})" if len(ranks) > 1 else ""
@@ -156,9 +166,7 @@ class TrainingTrace(Probe):
 
         for rank, points in sorted(self._memory.items()):
             if points:
-                points.sort(key=lambda point: point[0])
-                times_ns = nanoseconds(np.array([time_s for time_s, _ in points])).tolist()
-                last = dict(zip(times_ns, (nbytes / 1e9 for _, nbytes in points), strict=True))
+                last = self._memory_over_time(points)
                 yield from chrome.counter(first_pid + rank, "memory in use (GB)", [*last], last.values())
         bus_bytes = np.array([each.bus_bytes for each in flat])
         ranks = np.array([each.rank for each in flat], dtype=np.int64)
