@@ -35,13 +35,18 @@ def _check_unused(ctx: click.Context) -> None:
             raise UsageError(f"{option} is for traces of requests; this is a trace of a profiler")
 
 
-def _summarise(file: Path, out: Path | None, *, as_json: bool) -> None:
+def _summarise(file: Path, out: Path | None, ranks: Path | None, *, as_json: bool) -> None:
     """Print the summary of a trace of PyTorch's profiler."""
+    from simsys.report.files import write_files
     from simsys.report.kineto import KinetoAnswer
     from simsys.traces.kineto_file import read_kineto
+    from simsys.traces.rank_files import rank_files
 
     found = KinetoAnswer(read_kineto(file))
-    _print(found, found.write(out) if out is not None else [], as_json=as_json)
+    files = found.write(out) if out is not None else []
+    if ranks is not None:
+        files += write_files(ranks, rank_files(file))
+    _print(found, files, as_json=as_json)
 
 
 def _print(found: KinetoAnswer | TraceAnswer, files: Sequence[Path], *, as_json: bool) -> None:
@@ -56,6 +61,11 @@ def _print(found: KinetoAnswer | TraceAnswer, files: Sequence[Path], *, as_json:
 @click.command("import-trace")
 @FILE
 @click.option("--out", type=click.Path(path_type=Path), help="Write the requests, or the steps, as a CSV file.")
+@click.option(
+    "--ranks",
+    type=click.Path(path_type=Path),
+    help="Folder for one file per rank of a trace of simsys, for tools that need them.",
+)
 @click.option("--rate-scale", type=float, default=1.0, show_default=True, help="Factor by which the replay is faster.")
 @click.option("--start", metavar="TIME", callback=_seconds, help="Skip requests before this time, such as '10 min'.")
 @click.option("--duration", metavar="TIME", callback=_seconds, help="Skip requests later than this after the start.")
@@ -66,6 +76,7 @@ def _print(found: KinetoAnswer | TraceAnswer, files: Sequence[Path], *, as_json:
 def import_trace(
     file: Path,
     out: Path | None,
+    ranks: Path | None,
     rate_scale: float,
     start: float | None,
     duration: float | None,
@@ -86,11 +97,13 @@ def import_trace(
 
     if is_kineto(file):
         _check_unused(click.get_current_context())
-        _summarise(file, out, as_json=as_json)
-        return
+        return _summarise(file, out, ranks, as_json=as_json)
+    from simsys.errors import UsageError
     from simsys.report.trace import TraceAnswer
     from simsys.serving.traces import read_trace
 
+    if ranks is not None:
+        raise UsageError("--ranks is for traces of simsys run --trace; this is no such trace")
     trace = read_trace(
         file,
         max_requests=max_requests,

@@ -157,7 +157,7 @@ def _compare_traces(
             raise UsageError(f"--{name.replace('_', '-')} is not for traces of a profiler")
     config = SimulationConfig.from_yaml(on, scenario)
     found = StepComparisons(config.name, compare_with_prediction([read_kineto(file) for file in files], config))
-    _print(found, found.write(out) if out is not None else [], as_json=as_json)
+    _print(found, found.write(out) if out is not None else [], as_json=as_json, key="steps")
 
 
 def _write_choices(
@@ -182,9 +182,9 @@ def _write_choices(
     return written
 
 
-def _print(found: Validation | StepComparisons, written: Sequence[Path], *, as_json: bool) -> None:
+def _print(found: Validation | StepComparisons, written: Sequence[Path], *, as_json: bool, key: str = "validation") -> None:
     if as_json:
-        answer_json({"validation": found.as_dict(), "files": [str(path) for path in written]})
+        answer_json({key: found.as_dict(), "files": [str(path) for path in written]})
     else:
         answer(found.text())
         for path in written:

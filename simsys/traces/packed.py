@@ -15,6 +15,7 @@ from simsys.input_files import open_bytes
 LARGEST_BYTES = 2**30
 """Uncompressed bytes of a file that is read whole."""
 _GZIP = b"\x1f\x8b"
+_HEADER = 1 << 12  # of a compressed file
 
 
 @contextmanager
@@ -58,9 +59,12 @@ def read_whole(path: Path, most: int = LARGEST_BYTES) -> str:
 
 
 def beginning(path: Path, nbytes: int) -> str:
-    """The text of the first bytes of a file; empty if it cannot be read."""
+    """The text of the first bytes of a file, also of one that is cut off later; empty if it cannot be read."""
     try:
-        with unpacked(path) as file:
-            return file.read(nbytes).decode("utf-8-sig", errors="ignore")
-    except TraceError:
+        with open_bytes(path) as file:
+            content = file.read(nbytes + _HEADER)
+        if content.startswith(_GZIP):
+            content = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(content, nbytes)
+    except (OSError, ValueError, zlib.error):
         return ""
+    return content[:nbytes].decode("utf-8-sig", errors="ignore")

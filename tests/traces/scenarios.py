@@ -31,10 +31,16 @@ SERVING: Mapping[str, Any] = {
 JOBS: Mapping[str, Any] = {
     "hardware": NODE,
     "model": GPT2,
+    "training": {"batch_size_per_gpu": 2, "num_iterations": 3},
     "jobs": [
-        {"name": "small", "gpus": 2, "training": {"batch_size_per_gpu": 2, "num_iterations": 3}},
+        {"name": "small", "gpus": 2},
         {"name": "large", "gpus": 4, "training": {"batch_size_per_gpu": 4, "num_iterations": 2}},
-        {"name": "chat", "gpus": 1, "model": SERVING["model"], **{key: SERVING[key] for key in ("serving", "workload")}},
+        {
+            "name": "chat",
+            "gpus": 1,
+            "model": SERVING["model"],
+            **{key: SERVING[key] for key in ("serving", "workload")},
+        },
     ],
 }
 

@@ -46,8 +46,6 @@ def test_many_sets_of_repeated_iterations_are_counted() -> None:
 
 
 def test_stops_have_their_own_lane() -> None:
-    iterations = marked(
-        ("iteration_start", 0.0), ("data_loaded", 0.25), ("checkpoint", 0.75), ("iteration_end", 1.0)
-    )
+    iterations = marked(("iteration_start", 0.0), ("data_loaded", 0.25), ("checkpoint", 0.75), ("iteration_end", 1.0))
     assert shown(iterations)[1:] == [("waits for data", 1, 0.0, 0.25e6), ("checkpoint", 1, 0.75e6, 0.25e6)]
     assert marked(("iteration_start", 0.0), ("data_loaded", 0.0), ("iteration_end", 1.0)).stops == {}

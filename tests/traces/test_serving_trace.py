@@ -25,9 +25,8 @@ def test_steps_and_requests_are_those_of_the_result(lod: str) -> None:
         decoding, prompts = each["args"]["decoding sequences"], each["args"]["prompt tokens"]
         assert each["name"] == ("mixed" if decoding and prompts else "prefill" if prompts else "decode")
     begins = [each for each in document["traceEvents"] if each["ph"] == "b"]
-    assert Counter(each["name"] for each in begins if not each["name"].startswith("request")) == {
-        name: 40 for name in ("queue", "prefill", "decode")
-    }
+    phases = Counter(each["name"] for each in begins if not each["name"].startswith("request"))
+    assert phases == dict.fromkeys(("queue", "prefill", "decode"), 40)
     for each in begins:
         if each["name"] == "decode":
             assert each["ts"] == pytest.approx(1e6 * log.first_token_s[each["id"]], abs=1e-3)
