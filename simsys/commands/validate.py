@@ -182,7 +182,9 @@ def _write_choices(
     return written
 
 
-def _print(found: Validation | StepComparisons, written: Sequence[Path], *, as_json: bool, key: str = "validation") -> None:
+def _print(
+    found: Validation | StepComparisons, written: Sequence[Path], *, as_json: bool, key: str = "validation"
+) -> None:
     if as_json:
         answer_json({key: found.as_dict(), "files": [str(path) for path in written]})
     else:

@@ -2,6 +2,6 @@
 
 Start with `scenario_trace.py`, the trace of a simulated scenario: it has a probe for each kind of job
 (`training_trace.py`, `serving_trace.py`) and writes the Chrome format of PyTorch's profiler (`chrome.py`).
-May import: collectives, config, errors, input_files, metrics, ops, parallel, probes, serving, simulation, sums,
+May import: check, collectives, config, errors, input_files, metrics, ops, parallel, probes, serving, simulation, sums,
 version.
 """

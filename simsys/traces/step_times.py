@@ -1,4 +1,4 @@
-"""Where the time of a training step goes on one GPU: computation, exposed communication by kind, copies, idle time.
+"""The parts of a training step on one GPU: computation, exposed communication by kind, copies, idle time.
 
 Every moment of a step counts once: for computation, if a kernel computes; else for the collective or copy that runs
 (of concurrent ones the first); else the GPU is idle. The same rules hold for simulated and real runs.

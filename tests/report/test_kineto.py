@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simsys.cli import cli
-from tests.traces.kineto_like import document, two_steps, write
+from tests.helpers.kineto_like import document, two_steps, write
 
 SCENARIO = """\
 name: gpt2

@@ -14,7 +14,7 @@ from simsys.errors import TraceError
 from simsys.metrics.history import EventHistory
 from simsys.simulation import simulate
 from simsys.traces.event_file import EventRecord
-from tests.traces.scenarios import JOBS, SERVING, of, training
+from tests.helpers.traced_scenarios import JOBS, SERVING, of, training
 
 
 def written(config_name: str, place: Path) -> EventRecord:

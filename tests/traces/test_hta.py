@@ -25,7 +25,7 @@ from simsys.traces.kineto_file import read_kineto
 from simsys.traces.rank_files import rank_files
 from simsys.traces.scenario_trace import ScenarioTrace
 from simsys.traces.step_times import Step, times_of
-from tests.traces.scenarios import training
+from tests.helpers.traced_scenarios import training
 
 pytestmark = pytest.mark.hta
 SCRIPT = """

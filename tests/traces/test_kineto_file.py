@@ -15,8 +15,8 @@ from simsys.simulation import simulate
 from simsys.traces.kineto_file import is_kineto, read_kineto
 from simsys.traces.scenario_trace import ScenarioTrace
 from simsys.traces.step_times import mean_times
-from tests.traces.kineto_like import document, two_steps, write
-from tests.traces.scenarios import training
+from tests.helpers.kineto_like import document, two_steps, write
+from tests.helpers.traced_scenarios import training
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simsys.probes import Probe
 from simsys.traces.per_job import PerJob
-from tests.traces.scenarios import JOBS, of, training
+from tests.helpers.traced_scenarios import JOBS, of, training
 
 
 class Named(Probe):

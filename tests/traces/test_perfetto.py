@@ -20,7 +20,7 @@ from simsys.simulation import simulate
 from simsys.traces.scenario_trace import ScenarioTrace
 from tests.helpers.perfetto import answers
 from tests.helpers.places import ROOT
-from tests.traces.scenarios import JOBS, SERVING, of, training
+from tests.helpers.traced_scenarios import JOBS, SERVING, of, training
 
 pytestmark = pytest.mark.perfetto
 LOSSES = "select name, severity, value from stats where severity in ('error', 'data_loss') and value > 0"

@@ -12,8 +12,8 @@ from simsys.simulation import simulate
 from simsys.traces.kineto_file import read_kineto
 from simsys.traces.prediction import compare_with_prediction
 from simsys.traces.scenario_trace import ScenarioTrace
-from tests.traces.kineto_like import document, two_steps, write
-from tests.traces.scenarios import SERVING, of, training
+from tests.helpers.kineto_like import document, two_steps, write
+from tests.helpers.traced_scenarios import SERVING, of, training
 
 
 @pytest.mark.parametrize("measured_at", ["medium", "high"])

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.traces.scenarios import JOBS, SERVING, assert_lanes_are_free, of, processes, slices, traced, training
+from tests.helpers.traced_scenarios import (
+    JOBS,
+    SERVING,
+    assert_lanes_are_free,
+    of,
+    processes,
+    slices,
+    traced,
+    training,
+)
 
 
 def test_the_document_is_as_pytorchs_profiler_writes_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from simsys.simulation import simulate
 from simsys.traces.serving_trace import ServingTrace
-from tests.traces.scenarios import SERVING, assert_lanes_are_free, of, processes, slices, traced
+from tests.helpers.traced_scenarios import SERVING, assert_lanes_are_free, of, processes, slices, traced
 
 
 @pytest.mark.parametrize("lod", ["medium", "high"])

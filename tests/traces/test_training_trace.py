@@ -10,7 +10,7 @@ from simsys.metrics.history import EventHistory
 from simsys.simulation import simulate
 from simsys.traces.step_times import Step, times_of
 from simsys.traces.training_trace import TrainingTrace
-from tests.traces.scenarios import assert_lanes_are_free, processes, slices, traced, training
+from tests.helpers.traced_scenarios import assert_lanes_are_free, processes, slices, traced, training
 
 PLANS: list[dict[str, Any]] = [
     {"strategy": "DDP", "dp_degree": 4},
