@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,15 @@ import click
 
 from simsys import interrupts
 from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
+from simsys.errors import UsageError
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
+    from simsys.config.experiment import SimulationConfig
     from simsys.report.outcome import ScenarioOutcome, ScenarioPlan
     from simsys.report.threshold import Threshold
+    from simsys.traces.record import Record
 
 THRESHOLD_FAILED = 1
 LIMIT_S = 15.0
@@ -39,6 +42,8 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
 )
 @click.option("--no-files", is_flag=True, help="Write no files.")
+@click.option("--trace", is_flag=True, help="Write a trace for Perfetto, in the format of PyTorch's profiler.")
+@click.option("--events", is_flag=True, help="Write the event history, as JSON lines.")
 @JSON
 @click.option("--quiet", is_flag=True, help="Print one line for each scenario.")
 @click.option(
@@ -66,6 +71,8 @@ def run(
     assignments: Sequence[str],
     out: Path,
     no_files: bool,
+    trace: bool,
+    events: bool,
     as_json: bool,
     quiet: bool,
     thresholds: Sequence[Threshold],
@@ -76,6 +83,7 @@ def run(
     from simsys.report.outcome import plan_scenarios, run_scenario
     from simsys.report.threshold import check_thresholds, failures
 
+    recorders = _recorders(trace=trace, events=events, no_files=no_files)
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
@@ -87,12 +95,13 @@ def run(
     try:
         with interrupts.raised():
             for plan in plans:
-                outcome = run_scenario(plan, None if no_files else out)
+                outcome = run_scenario(plan, None if no_files else out, recorders)
                 outcomes.append(outcome)
                 _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
     except KeyboardInterrupt:
         interrupted = True
         files = ["--no-files"] if no_files else ["--out", str(out)]
+        files += [option for option, chosen in (("--trace", trace), ("--events", events)) if chosen]
         options = [*_repeated("--set", assignments), *files, *_limit_options(limit_s, yes=yes)]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     if as_json:
@@ -104,6 +113,18 @@ def run(
     for text in failed:
         say(f"failed: {text}")
     return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
+
+
+def _recorders(*, trace: bool, events: bool, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
+    """What is recorded and written beside the results."""
+    if not trace and not events:
+        return []
+    if no_files:
+        raise UsageError(f"{'--trace' if trace else '--events'} writes a file; leave out --no-files")
+    from simsys.traces.event_file import EventRecord
+    from simsys.traces.scenario_trace import ScenarioTrace
+
+    return [*([ScenarioTrace] if trace else []), *([EventRecord] if events else [])]
 
 
 def _unused_sections(file: Path, plans: Sequence[ScenarioPlan]) -> list[str]:

@@ -20,12 +20,15 @@ from simsys.report.earlier_results import keep_earlier, place_of_earlier
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
+from simsys.traces.record import Record
 
 ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
 """Names of the rows of a result, by kind."""
 
 
-def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
+def write_results(
+    config: SimulationConfig, result: RunResult, folder: Path, records: Sequence[Record] = ()
+) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run of the same configuration.
 
     Files of another configuration are moved first (`keep_earlier`), next to this folder.
@@ -44,6 +47,12 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     A shared cluster has ``<name>_jobs.csv`` with times and placement of each job, and the tables of each job with its
     name.
 
+    Args:
+        config: The scenario.
+        result: Its result.
+        folder: Parent of the folder of the files.
+        records: What else was recorded, each with a file of its own: a trace, the event history.
+
     Returns:
         The files.
 
@@ -51,27 +60,30 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         OutputError: If one could not be written; none is left half-written.
     """
     target = folder / config.name
+    settings = config_yaml(config, target)
+    keep_earlier(target, config.name, settings)
+    recorded = {f"{config.name}_{each.name}": partial(each.write, result) for each in records}
+    return write_files(target, {**_writers(config, result, settings), **recorded})
+
+
+def _writers(config: SimulationConfig, result: RunResult, settings: str) -> dict[str, Writer]:
+    """The files of the result; `settings` is the text of the configuration."""
     bottlenecks = {
         "schema_version": 1,
         "losses": [loss.as_dict() for loss in largest_losses(result)],
         "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)],
     }
-    settings = config_yaml(config, target)
-    keep_earlier(target, config.name, settings)
-    return write_files(
-        target,
-        {
-            f"{config.name}_config.yaml": lambda file: file.write(settings),
-            f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
-            f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
-            **{
-                f"{config.name}_{name}.csv": partial(write_columns, table=table)
-                for name, table in _all_tables(config, result).items()
-                if table
-            },
-            **(_serving(config, result) if config.kind == "serving" else {}),
+    return {
+        f"{config.name}_config.yaml": lambda file: file.write(settings),
+        f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
+        f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
+        **{
+            f"{config.name}_{name}.csv": partial(write_columns, table=table)
+            for name, table in _all_tables(config, result).items()
+            if table
         },
-    )
+        **(_serving(config, result) if config.kind == "serving" else {}),
+    }
 
 
 def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
