@@ -109,7 +109,7 @@ class WorkloadAnswer:
         for each in found["collectives"]:
             kinds.setdefault((each["kind"], each["axis"], len(each["ranks"])), []).append(each)
         for (kind, axis, size), members in kinds.items():
-            count, nbytes = (sum(each[name] for each in members) for name in ("count", "nbytes"))
+            count, nbytes = (ordered_sum(each[name] for each in members) for name in ("count", "nbytes"))
             groups = f"{len(members):,} group{'s' if len(members) > 1 else ''} of {size} ({axis})"
             lines += row(kind, f"{count:,} in {groups}, {pretty(nbytes, Dimension.BYTES)}")
         stated = "; ".join(f"{name} {value}" for name, value in found["metadata"].items())

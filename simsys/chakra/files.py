@@ -17,7 +17,7 @@ from simsys.input_files import open_bytes, unreadable
 
 VERSION = "0.0.4"
 """Version of the schema that is written."""
-LARGEST_MESSAGE = 2**28
+LARGEST_MESSAGE = 2**26
 """Bytes; a longer message means that the file is not a trace."""
 _GZIP = b"\x1f\x8b"
 _INT64 = 2**63
@@ -108,7 +108,7 @@ def read_trace(path: Path, rank: int) -> RankTrace:
                 raise TraceError(f"{path}: the file is empty; a Chakra trace begins with its GlobalMetadata")
             metadata = _parsed(kinds.metadata, first[1], kinds.error, f"{path}: byte 0: the GlobalMetadata")
             nodes = tuple(_node(path, number, each) for number, each in enumerate(parts, start=1))
-    except (EOFError, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceError(f"{path}: truncated or damaged gzip file: {error}") from None
     except (OSError, ValueError) as error:
         raise TraceError(unreadable(path, error)) from None

@@ -38,7 +38,7 @@ class ReplayMetrics(TrainingMetrics):
 
     Args:
         num_ranks: Number of ranks.
-        flop: FLOP of one replay on all GPUs, as far as the traces state them.
+        flop: FLOP that the traces state for one replay on all GPUs.
     """
 
     def __init__(self, num_ranks: int, flop: float) -> None:
@@ -84,7 +84,7 @@ def replay(config: ReplayConfig, probes: Iterable[Probe] = (), workload: Workloa
         if count > cluster.num_gpus:
             message = f"the traces have {count} ranks, the cluster has {cluster.num_gpus} GPUs"
             raise InfeasibleError(message, "hardware")
-        result = _run(config, workload, cluster.part(range(count)), list(probes))
+        result = _run(config, workload, cluster, list(probes))
     return replace(
         result,
         profiles={" ".join(each): profile_digest(layers) for each, layers in sorted(read.items())},
@@ -94,7 +94,7 @@ def replay(config: ReplayConfig, probes: Iterable[Probe] = (), workload: Workloa
 
 
 def _run(config: ReplayConfig, workload: Workload, cluster: Cluster, probes: Sequence[Probe]) -> RunResult:
-    """Replay traces on a cluster with one GPU per rank."""
+    """Replay traces on the first GPUs of a cluster."""
     count, platform = len(workload.ranks), cluster.platform()
     pattern = config.chakra.communication_pattern or str(workload.metadata.get("communication_pattern", "auto"))
     model = ExecutionModel(named(pattern, cluster.tuning), Precision())

@@ -63,7 +63,7 @@ def durations(config: ReplayConfig, workload: Workload, cluster: Cluster) -> Sec
             raise ConfigError([Problem("the traces do not state it; compute: scaled needs it", f"chakra.{key}")])
     own = own_folders(config.folder, config.hardware.profile_folder)
     before = build_device_spec(load_gpu(str(name), own))
-    for spec in (before, *cluster.specs):
+    for spec in (before, *cluster.specs[: len(workload.ranks)]):
         if dtype not in spec.peak_flop_per_s:
             message = f"{spec.name} has no {dtype} arithmetic; it has {', '.join(spec.peak_flop_per_s)}"
             raise ConfigError([Problem(message, "chakra.dtype")])
