@@ -9,6 +9,7 @@ import click
 from simsys.commands import (
     calibrate,
     catalogue,
+    chakra,
     check,
     collectives,
     compare,
@@ -34,7 +35,8 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys list models
 
 Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, validate, calibrate, emit, list, show.
+collectives, lod, import-trace, chakra, validate, calibrate, emit, list,
+show.
 'simsys COMMAND --help' says more."""
 
 
@@ -68,6 +70,7 @@ for _command in (
     collectives.collectives,
     topology.topology,
     import_trace.import_trace,
+    chakra.chakra,
     lod.lod,
     compare.compare,
     report.report,
