@@ -7,6 +7,7 @@ import sys
 import click
 
 from simsys.commands import (
+    analyze,
     calibrate,
     catalogue,
     check,
@@ -33,8 +34,9 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, validate, calibrate, emit, list, show.
+Commands: run, sweep, search, compare, analyze, report, check, memory,
+topology, collectives, lod, import-trace, validate, calibrate, emit, list,
+show.
 'simsys COMMAND --help' says more."""
 
 
@@ -70,6 +72,7 @@ for _command in (
     import_trace.import_trace,
     lod.lod,
     compare.compare,
+    analyze.analyze,
     report.report,
     validate.validate,
     calibrate.calibrate,
