@@ -178,12 +178,20 @@ class TrainingJob(TrainingSetup):
             *self.cluster.warnings,
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine"),
             *model_warnings(self.config.model, self.model),
+            *self._put_off(),
         ]
         published = self.model.quantization
         if published is None:
             return found
         text = f"weights published in {published.text} are trained from {self.precision.compute}"
         return [*found, Problem(text, "model.huggingface")]
+
+    def _put_off(self) -> list[Problem]:
+        """What the memory lacks if gradients of weights are put off."""
+        if not self.schedule.splits_backward or self.settings.activation_recompute == "none":
+            return []
+        text = "memory lacks recomputed activations between a backward pass and the put-off gradients of its weights"
+        return [Problem(text, "training.activation_recompute")]
 
     def assumptions(self) -> list[str]:
         """Assumptions of the figures."""
