@@ -27,6 +27,9 @@ class Probe:
     indispensable: ClassVar[bool] = False
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""
 
+    def represented(self, rank: int, ranks: Sequence[int]) -> None:
+        """A rank is simulated, for all of `ranks`, which do the same at the same time; reported before all else."""
+
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """An operation runs from `started_s` to `ended_s`; reported once, as soon as its end is known.
 
@@ -124,6 +127,13 @@ class Probe:
         """True if this hook is called: by default, if the probe overrides it."""
         return getattr(type(self), hook) is not getattr(Probe, hook)
 
+    def of_job(self, name: str) -> Probe:
+        """The probe that observes the job of this name on a shared cluster: by default, one for all jobs.
+
+        If jobs are simulated again, with links that they share, it is asked again.
+        """
+        return self
+
 
 def as_one(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
     """What calls all hooks of a kind; of a single one, the hook itself, for loops that do little else."""
@@ -137,12 +147,17 @@ def as_one(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
     return call_all
 
 
-HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and name[0] != "_" and name != "hears")
+HOOKS = tuple(
+    name
+    for name, value in vars(Probe).items()
+    if callable(value) and name[0] != "_" and name not in ("hears", "of_job")
+)
 
 
 class Probes:
     """The probes of one run, indexed by hook: ``for hook in probes.operation: hook(…)``."""
 
+    represented: tuple[Callable[[int, Sequence[int]], None], ...]
     operation: tuple[Callable[[Operation, float, float], None], ...]
     waited: tuple[Callable[[Recv, float, float, float], None], ...]
     memory: tuple[Callable[[int, float, float], None], ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,10 @@ from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
+    from simsys.config.experiment import SimulationConfig
     from simsys.report.outcome import ScenarioOutcome, ScenarioPlan
     from simsys.report.threshold import Threshold
+    from simsys.traces.record import Record
 
 THRESHOLD_FAILED = 1
 LIMIT_S = 15.0
@@ -52,6 +54,8 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
 @click.option("--no-files", is_flag=True, help="Write no files.")
 @click.option("--plots", is_flag=True, help="Also draw all pictures of 'simsys plot', as PNG files.")
 @REPORT
+@click.option("--trace", is_flag=True, help="Write a trace for Perfetto, in the format of PyTorch's profiler.")
+@click.option("--events", is_flag=True, help="Write the event history, as JSON lines.")
 @JSON
 @click.option("--quiet", is_flag=True, help="Print one line for each scenario.")
 @click.option(
@@ -81,6 +85,8 @@ def run(
     no_files: bool,
     plots: bool,
     report: Path | None,
+    trace: bool,
+    events: bool,
     as_json: bool,
     quiet: bool,
     thresholds: Sequence[Threshold],
@@ -89,9 +95,10 @@ def run(
 ) -> int:
     """Simulate the scenarios in FILE, print the answers and write the results."""
     from simsys.report.outcome import plan_scenarios, run_scenario
-    from simsys.report.threshold import check_thresholds, failures
+    from simsys.report.threshold import check_thresholds
 
-    _check_files(plots=plots, no_files=no_files)
+    wanted = {"--trace": trace, "--events": events, "--plots": plots}
+    recorders = _recorders([option for option, given in wanted.items() if given], no_files=no_files)
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
@@ -103,29 +110,32 @@ def run(
     try:
         with interrupts.raised():
             for plan in plans:
-                outcome = run_scenario(plan, None if no_files else out, plots=plots)
+                outcome = run_scenario(plan, None if no_files else out, recorders, plots=plots)
                 outcomes.append(outcome)
                 _print(outcome, as_json=as_json, quiet=quiet, last=plan is plans[-1])
     except KeyboardInterrupt:
         interrupted = True
-        files = ["--no-files"] if no_files else ["--out", str(out), *(["--plots"] if plots else [])]
+        files = ["--no-files"] if no_files else ["--out", str(out)]
+        files += [option for option, given in wanted.items() if given]
         options = [*repeated("--set", assignments), *files, *_limit_options(limit_s, yes=yes)]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     pages = [] if interrupted else _write_report(plans, outcomes, None if no_files else out, report)
     if as_json:
-        paths = [*(str(path) for outcome in outcomes for path in outcome.files), *map(str, pages)]
-        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": paths, "notes": notes})
-    if interrupted:
-        return INTERRUPTED
+        files = [str(path) for path in (*(path for outcome in outcomes for path in outcome.files), *pages)]
+        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": files, "notes": notes})
+    return (
+        INTERRUPTED if interrupted else max(_threshold(thresholds, outcomes), *(each.exit_code for each in outcomes))
+    )
+
+
+def _threshold(thresholds: Sequence[Threshold], outcomes: Sequence[ScenarioOutcome]) -> int:
+    """Print the thresholds that failed; return the exit code."""
+    from simsys.report.threshold import failures
+
     failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result is not None])
     for text in failed:
         say(f"failed: {text}")
-    return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
-
-
-def _check_files(*, plots: bool, no_files: bool) -> None:
-    if plots and no_files:
-        raise UsageError("--plots writes files; leave out --no-files")
+    return THRESHOLD_FAILED if failed else 0
 
 
 def _write_report(
@@ -144,6 +154,19 @@ def _write_report(
     pages = write_report(runs, path)
     say(f"wrote {path}")
     return pages
+
+
+def _recorders(wanted: Sequence[str], *, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
+    """What is recorded and written beside the results, by the options that are given."""
+    if wanted and no_files:
+        raise UsageError(f"{wanted[0]} writes a file; leave out --no-files")
+    if not {"--trace", "--events"} & set(wanted):
+        return []
+    from simsys.traces.event_file import EventRecord
+    from simsys.traces.scenario_trace import ScenarioTrace
+
+    known: dict[str, Callable[[SimulationConfig], Record]] = {"--trace": ScenarioTrace, "--events": EventRecord}
+    return [known[option] for option in wanted if option in known]
 
 
 def _unused_sections(file: Path, plans: Sequence[ScenarioPlan]) -> list[str]:

@@ -21,6 +21,7 @@ from simsys.report.earlier_results import keep_earlier, place_of_earlier
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
+from simsys.traces.record import Record
 
 Tables: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
 """Columns by table."""
@@ -29,7 +30,13 @@ ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
 """Names of the rows of a result, by kind."""
 
 
-def write_results(config: SimulationConfig, result: RunResult, folder: Path, more: Tables = NO_TABLES) -> list[Path]:
+def write_results(
+    config: SimulationConfig,
+    result: RunResult,
+    folder: Path,
+    records: Sequence[Record] = (),
+    more: Tables = NO_TABLES,
+) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run of the same configuration.
 
     Files of another configuration are moved first (`keep_earlier`), next to this folder.
@@ -52,6 +59,7 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path, mor
         config: The scenario.
         result: Its result.
         folder: Parent of the folder of the files.
+        records: What else was recorded, each with a file of its own: a trace, the event history.
         more: Further tables, each as ``<name>_<table>.csv``.
 
     Returns:
@@ -63,20 +71,23 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path, mor
     target = folder / config.name
     settings = config_yaml(config, target)
     keep_earlier(target, config.name, settings)
-    return write_files(
-        target,
-        {
-            f"{config.name}_config.yaml": lambda file: file.write(settings),
-            f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
-            f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(findings(result))),
-            **{
-                f"{config.name}_{name}.csv": partial(write_columns, table=table)
-                for name, table in {**all_tables(config, result), **more}.items()
-                if table
-            },
-            **(_serving(config, result) if config.kind == "serving" else {}),
+    recorded = {f"{config.name}_{each.name}": partial(each.write, result) for each in records}
+    return write_files(target, {**_writers(config, result, settings, more), **recorded})
+
+
+def _writers(config: SimulationConfig, result: RunResult, settings: str, more: Tables) -> dict[str, Writer]:
+    """The files of the result; `settings` is the text of the configuration."""
+    return {
+        f"{config.name}_config.yaml": lambda file: file.write(settings),
+        f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
+        f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(findings(result))),
+        **{
+            f"{config.name}_{name}.csv": partial(write_columns, table=table)
+            for name, table in {**all_tables(config, result), **more}.items()
+            if table
         },
-    )
+        **(_serving(config, result) if config.kind == "serving" else {}),
+    }
 
 
 def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
