@@ -4,6 +4,6 @@ Start with `bottlenecks.py`, rules over the metrics of one run, and `losses.py`,
 assigns losses to resources, `places.py` finds the link, rank or dimension, `remedies.py` and `serving_remedies.py`
 list settings that may help, `gains.py` simulates these, and `analyze.py` joins all. `scaling.py` simulates a scenario
 on more and more nodes, `scaling_result.py` finds efficiency and the serial fraction.
-May import: build, check, comparisons, config, errors, metrics, parallel, platform, report, searches, simulation,
-sums, units.
+May import: build, check, comparisons, config, errors, metrics, parallel, platform, plots, report, searches,
+simulation, sums, units.
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common, no_modules, with_modules
+from simsys.commands.options import JSON, REPORT, answer_json, common, no_modules, with_modules, write_report
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     "--notes", type=click.Path(path_type=Path), help="YAML with the known causes of errors, by group, for that page."
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
+@REPORT
 @JSON
 @common
 def validate(
@@ -82,6 +83,7 @@ def validate(
     choices_page: Path | None,
     notes: Path | None,
     jobs: int,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Predict the measured runs in FILES and report the errors; default: published figures.
@@ -118,7 +120,7 @@ def validate(
 
         written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
     written += _write_choices(predictions, heading, expected_losses, choices_page, notes)
-    _print(found, written, as_json=as_json)
+    _print(found, written, report, as_json=as_json)
 
 
 def _are_kineto(files: Sequence[Path]) -> bool:
@@ -183,8 +185,17 @@ def _write_choices(
 
 
 def _print(
-    found: Validation | StepComparisons, written: Sequence[Path], *, as_json: bool, key: str = "validation"
+    found: Validation | StepComparisons,
+    written: Sequence[Path],
+    report: Path | None = None,
+    *,
+    as_json: bool,
+    key: str = "validation",
 ) -> None:
+    """Write the report, if it is wanted, and print the answer."""
+    from simsys.contents.printed import printed
+
+    written = [*written, *write_report(printed("validate", {key: found.as_dict()}), report)]
     if as_json:
         answer_json({key: found.as_dict(), "files": [str(path) for path in written]})
     else:
