@@ -52,10 +52,10 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
 )
 @click.option("--no-files", is_flag=True, help="Write no files.")
-@click.option("--plots", is_flag=True, help="Also draw all pictures of 'simsys plot', as PNG files.")
-@REPORT
 @click.option("--trace", is_flag=True, help="Write a trace for Perfetto, in the format of PyTorch's profiler.")
 @click.option("--events", is_flag=True, help="Write the event history, as JSON lines.")
+@click.option("--plots", is_flag=True, help="Also draw all pictures of 'simsys plot', as PNG files.")
+@REPORT
 @JSON
 @click.option("--quiet", is_flag=True, help="Print one line for each scenario.")
 @click.option(
@@ -83,10 +83,10 @@ def run(
     assignments: Sequence[str],
     out: Path,
     no_files: bool,
-    plots: bool,
-    report: Path | None,
     trace: bool,
     events: bool,
+    plots: bool,
+    report: Path | None,
     as_json: bool,
     quiet: bool,
     thresholds: Sequence[Threshold],
@@ -95,16 +95,14 @@ def run(
 ) -> int:
     """Simulate the scenarios in FILE, print the answers and write the results."""
     from simsys.report.outcome import plan_scenarios, run_scenario
-    from simsys.report.threshold import check_thresholds
+    from simsys.report.threshold import check_thresholds, failures
 
-    wanted = {"--trace": trace, "--events": events, "--plots": plots}
-    recorders = _recorders([option for option, given in wanted.items() if given], no_files=no_files)
+    extra = [option for option, on in (("--trace", trace), ("--events", events), ("--plots", plots)) if on]
+    recorders = _recorders(extra, no_files=no_files)
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
     notes = _unused_sections(file, plans)
-    for note in notes:
-        say(f"note: {note}")
     outcomes: list[ScenarioOutcome] = []
     interrupted = False
     try:
@@ -116,26 +114,34 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
         files = ["--no-files"] if no_files else ["--out", str(out)]
-        files += [option for option, given in wanted.items() if given]
-        options = [*repeated("--set", assignments), *files, *_limit_options(limit_s, yes=yes)]
+        options = [*repeated("--set", assignments), *files, *extra, *_limit_options(limit_s, yes=yes)]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     pages = [] if interrupted else _write_report(plans, outcomes, None if no_files else out, report)
     if as_json:
-        files = [str(path) for path in (*(path for outcome in outcomes for path in outcome.files), *pages)]
-        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": files, "notes": notes})
-    return (
-        INTERRUPTED if interrupted else max(_threshold(thresholds, outcomes), *(each.exit_code for each in outcomes))
-    )
-
-
-def _threshold(thresholds: Sequence[Threshold], outcomes: Sequence[ScenarioOutcome]) -> int:
-    """Print the thresholds that failed; return the exit code."""
-    from simsys.report.threshold import failures
-
-    failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result is not None])
+        paths = [*(str(path) for outcome in outcomes for path in outcome.files), *map(str, pages)]
+        answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": paths, "notes": notes})
+    if interrupted:
+        return INTERRUPTED
+    failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result])
     for text in failed:
         say(f"failed: {text}")
-    return THRESHOLD_FAILED if failed else 0
+    return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
+
+
+def _recorders(options: Sequence[str], *, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
+    """What is recorded and written beside the results, by the options for further files."""
+    if options and no_files:
+        raise UsageError(f"{options[0]} writes files; leave out --no-files")
+    found: list[Callable[[SimulationConfig], Record]] = []
+    if "--trace" in options:
+        from simsys.traces.scenario_trace import ScenarioTrace
+
+        found.append(ScenarioTrace)
+    if "--events" in options:
+        from simsys.traces.event_file import EventRecord
+
+        found.append(EventRecord)
+    return found
 
 
 def _write_report(
@@ -156,27 +162,15 @@ def _write_report(
     return pages
 
 
-def _recorders(wanted: Sequence[str], *, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
-    """What is recorded and written beside the results, by the options that are given."""
-    if wanted and no_files:
-        raise UsageError(f"{wanted[0]} writes a file; leave out --no-files")
-    if not {"--trace", "--events"} & set(wanted):
-        return []
-    from simsys.traces.event_file import EventRecord
-    from simsys.traces.scenario_trace import ScenarioTrace
-
-    known: dict[str, Callable[[SimulationConfig], Record]] = {"--trace": ScenarioTrace, "--events": EventRecord}
-    return [known[option] for option in wanted if option in known]
-
-
 def _unused_sections(file: Path, plans: Sequence[ScenarioPlan]) -> list[str]:
-    """Which sections are for another command, with this command."""
+    """Say which sections are for another command, with this command; return the notes."""
     notes = []
     for section in ("sweep", "search"):
         names = [plan.name for plan in plans if getattr(plan.config, section) is not None]
         if names:
             whole = "" if len(names) == len(plans) else f"; of {', '.join(names)}"
             notes.append(f"the section '{section}' is not run here, but by 'simsys {section} {file}'{whole}")
+            say(f"note: {notes[-1]}")
     return notes
 
 

@@ -34,8 +34,8 @@ def write_results(
     config: SimulationConfig,
     result: RunResult,
     folder: Path,
-    records: Sequence[Record] = (),
     more: Tables = NO_TABLES,
+    records: Sequence[Record] = (),
 ) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run of the same configuration.
 
@@ -59,8 +59,8 @@ def write_results(
         config: The scenario.
         result: Its result.
         folder: Parent of the folder of the files.
-        records: What else was recorded, each with a file of its own: a trace, the event history.
         more: Further tables, each as ``<name>_<table>.csv``.
+        records: What else was recorded, each with a file of its own: a trace, the event history.
 
     Returns:
         The files.

@@ -205,7 +205,7 @@ def run_scenario(
     try:
         kept = earlier_results(plan.config, folder)
         tables = observed(plan.config, result) if plots else NO_TABLES
-        files = write_results(plan.config, result, folder, records, tables)
+        files = write_results(plan.config, result, folder, tables, records)
         if plots:
             run = content_of(plan.config, result, tables)
             files += write_pictures(run, folder / plan.name, f"{plan.name}_")
