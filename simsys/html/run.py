@@ -182,7 +182,7 @@ def _repetition(run: RunContent) -> Iterator[Block]:
     if digests:
         rows = [[name, digest] for name, digest in digests.items()]
         yield Table("Digests of what the figures depend on", ["of", "digest"], rows)
-    yield Table("Versions", ["", "version"], list(_versions(run)))
+    yield Table("Versions", ["of", "version"], list(_versions(run)))
 
 
 def _versions(run: RunContent) -> Iterator[list[str]]:

@@ -44,4 +44,4 @@ def _study(study: Mapping[str, Any]) -> Iterator[Block]:
     fits = [[f"{law}: {name.replace('_', ' ')}", value] for law, fit in (study.get("fits") or {}).items()
             for name, value in fit.items() if isinstance(value, int | float)]  # fmt: skip
     if known or fits:
-        yield Table("Conclusions", ["", "value"], [*known, *fits])
+        yield Table("Conclusions", ["conclusion", "value"], [*known, *fits])

@@ -103,7 +103,7 @@ def test_a_search(tmp_path: Path) -> None:
     page = page_of([as_file(tmp_path, SEARCH)])
     assert page.warnings == ["a doubt"]
     best = next(table for caption, table in tables(page).items() if caption.startswith("Best"))
-    assert list(best.columns) == ["", "group", "parallelism.tp_degree", "mean_iteration_s"]
+    assert list(best.columns) == ["rank", "group", "parallelism.tp_degree", "mean_iteration_s"]
     assert tables(page)["Candidates by reason"].rows[0] == ["the bound is worse", 5]
     assert "n = 7 measured choices" in render(page)
 
