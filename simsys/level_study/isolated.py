@@ -74,7 +74,7 @@ def _context() -> Any:
 
 
 def _end_server() -> None:
-    """End the process that others are forked from at once, which notices the end of this one only after its imports."""
+    """End the process that others are forked from; while it imports, it would not notice the end of this one."""
     pid = getattr(forkserver._forkserver, "_forkserver_pid", None)  # type: ignore[attr-defined]
     if pid is not None:
         with suppress(OSError):
