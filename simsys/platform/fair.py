@@ -294,7 +294,10 @@ class FairClaim(Claim):
 
     def _in_use(self) -> bool:
         """Whether anything is on its way over the links."""
-        return any(user.streams for user in self.users)
+        for user in self.users:  # noqa: SIM110  # asked for every contended collective
+            if user.streams:
+                return True
+        return False
 
     def _release(self) -> None:
         """Nothing else knows of it."""
