@@ -75,7 +75,7 @@ def _context() -> Any:
 
 def _end_server() -> None:
     """End the process that others are forked from; while it imports, it would not notice the end of this one."""
-    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)  # type: ignore[attr-defined]
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
     if pid is not None:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
