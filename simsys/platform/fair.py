@@ -294,10 +294,7 @@ class FairClaim(Claim):
 
     def _in_use(self) -> bool:
         """Whether anything is on its way over the links."""
-        for user in self.users:  # noqa: SIM110  # asked for every contended collective
-            if user.streams:
-                return True
-        return False
+        return any(user.streams for user in self.users)
 
     def _release(self) -> None:
         """Nothing else knows of it."""
