@@ -116,9 +116,10 @@ def read_kineto(path: Path) -> KinetoTrace:
             f"{path}: no kernel of a GPU among its {len(events)} events (category 'kernel'){_hint(timed)}"
         )
     devices: dict[int, list[Activity]] = {}
+    called = {_external(each): _args(each) for each in timed if each.get("name") == "record_param_comms"}
     for each in timed:
         if _category(each) in _GPU:
-            devices.setdefault(_whole(each.get("pid")), []).append(_activity(each, first_us))
+            devices.setdefault(_whole(each.get("pid")), []).append(_activity(each, first_us, called))
     marks = _Marks(timed, first_us)
     rank = _whole(about.get("rank"))
     gpus = [_gpu(pid if len(devices) > 1 else max(rank, 0), pid, devices[pid], marks) for pid in sorted(devices)]
@@ -203,11 +204,20 @@ def _first_kernels(
     return found
 
 
-def _activity(event: Mapping[str, Any], first_us: float) -> Activity:
+def _activity(event: Mapping[str, Any], first_us: float, called: Mapping[int, Mapping[str, Any]]) -> Activity:
+    """An activity; what a kernel does not say of its collective, PyTorch's call of it may (`called`, by external id)."""
     args, name = _args(event), str(event.get("name", ""))
     start_s = (event["ts"] - first_us) * _US
-    kind = kind_of(_GPU[_category(event)], name, args)
+    external = _external(event)
+    about = args if "Collective name" in args or external < 0 else called.get(external, args)
+    kind = kind_of(_GPU[_category(event)], name, about)
     return Activity(start_s, start_s + event["dur"] * _US, kind, name, _whole(args.get("correlation")))
+
+
+def _external(event: Mapping[str, Any]) -> int:
+    """The number that an operation of PyTorch shares with its kernels; -1 if there is none."""
+    args = _args(event)
+    return _whole(args.get("External id", args.get("external id")))
 
 
 def _category(event: Mapping[str, Any]) -> str:
