@@ -205,7 +205,7 @@ def _first_kernels(
 
 
 def _activity(event: Mapping[str, Any], first_us: float, called: Mapping[int, Mapping[str, Any]]) -> Activity:
-    """An activity; what a kernel does not say of its collective, PyTorch's call of it may (`called`, by external id)."""
+    """An activity; `called` has the arguments of PyTorch's calls of collectives, by external id."""
     args, name = _args(event), str(event.get("name", ""))
     start_s = (event["ts"] - first_us) * _US
     external = _external(event)
