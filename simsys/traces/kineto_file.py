@@ -177,30 +177,31 @@ class _Marks:
 def _gpu(rank: int, pid: int, activities: list[Activity], marks: _Marks) -> Gpu:
     activities.sort(key=lambda each: each.started_s)
     steps = marks.host.get(pid) or next(iter(marks.host.values()), [])
-    begun = _first_kernels(activities, steps, marks.launches)
-    if not begun and marks.gpu:
-        begun = {step.number: step.started_s for step in marks.gpu.get(pid) or next(iter(marks.gpu.values()))}
-    if begun:
-        end_s = max(each.ended_s for each in activities)
-        starts = sorted((start_s, number) for number, start_s in begun.items())
-        ends = [*(start_s for start_s, _ in starts[1:]), end_s]
-        steps = [Step(number, start_s, end_s) for (start_s, number), end_s in zip(starts, ends, strict=True)]
+    spans = _launched(activities, steps, marks.launches)
+    if not spans:
+        of_gpu = marks.gpu.get(pid) or next(iter(marks.gpu.values()), [])
+        spans = {step.number: (step.started_s, step.ended_s) for step in of_gpu}
+    if spans:
+        ordered = sorted((*span, number) for number, span in spans.items())
+        ends = [*(start_s for start_s, _, _ in ordered[1:]), ordered[-1][1]]
+        steps = [Step(number, start_s, end_s) for (start_s, _, number), end_s in zip(ordered, ends, strict=True)]
     return Gpu(rank, activities, [step for step in steps if step.ended_s > step.started_s])
 
 
-def _first_kernels(
+def _launched(
     activities: Sequence[Activity], steps: Sequence[Step], launches: Mapping[int, float]
-) -> dict[int, float]:
-    """Start of the first kernel that each step has launched; empty without launches."""
+) -> dict[int, tuple[float, float]]:
+    """Start of the first kernel that each step has launched, and end of the last; empty without launches."""
     starts = [step.started_s for step in steps]
-    found: dict[int, float] = {}
+    found: dict[int, tuple[float, float]] = {}
     for each in activities:
         launched_s = launches.get(each.launch)
         if launched_s is None:
             continue
         place = bisect_right(starts, launched_s) - 1
         if place >= 0 and launched_s < steps[place].ended_s:
-            found.setdefault(steps[place].number, each.started_s)
+            first_s, last_s = found.get(steps[place].number, (each.started_s, each.ended_s))
+            found[steps[place].number] = first_s, max(last_s, each.ended_s)
     return found
 
 
