@@ -14,6 +14,7 @@ from simsys.commands import (
     collectives,
     compare,
     emit,
+    import_topology,
     import_trace,
     lod,
     memory,
@@ -35,8 +36,8 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys list models
 
 Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, chakra, validate, calibrate, emit, list,
-show.
+collectives, lod, import-trace, import-topology, chakra, validate, calibrate,
+emit, list, show.
 'simsys COMMAND --help' says more."""
 
 
@@ -70,6 +71,7 @@ for _command in (
     collectives.collectives,
     topology.topology,
     import_trace.import_trace,
+    import_topology.import_topology,
     chakra.chakra,
     lod.lod,
     compare.compare,
