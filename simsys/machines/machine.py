@@ -54,7 +54,7 @@ class Machine:
         gpus: GPUs by number.
         nics: Network cards.
         nvlinks: Number of NVLinks between GPUs, by pair with the lower number first; through switches, all of a GPU.
-        switched: Number of NVLinks of each GPU to NVSwitches; empty if the file does not tell switches from links.
+        switched: Number of NVLinks of each GPU to NVSwitches; empty if the file does not distinguish these.
         gpu_distance: Distance over PCIe of GPUs, by pair with the lower number first.
         nic_distance: Distance of each network card from each GPU, by (GPU, card).
         cpu: Vendor, family and model of the processors; empty if unknown.
