@@ -19,6 +19,7 @@ from simsys.commands import (
     memory,
     report,
     run,
+    scale,
     search,
     sweep,
     topology,
@@ -34,7 +35,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 
-Commands: run, sweep, search, compare, analyze, report, check, memory,
+Commands: run, sweep, search, compare, analyze, scale, report, check, memory,
 topology, collectives, lod, import-trace, validate, calibrate, emit, list,
 show.
 'simsys COMMAND --help' says more."""
@@ -73,6 +74,7 @@ for _command in (
     lod.lod,
     compare.compare,
     analyze.analyze,
+    scale.scale,
     report.report,
     validate.validate,
     calibrate.calibrate,
