@@ -1,10 +1,10 @@
 """Laws of scaling, fitted to speed-ups: the serial fraction of Amdahl and of Gustafson.
 
-Both laws are linear in the fraction f. It is fitted by least squares of relative differences, through the origin, since
-times of large and small sizes scatter by equal shares:
+Both laws are linear in the fraction f. It is fitted by least squares of relative differences, through the origin,
+since times of large and small sizes scatter by equal shares:
 
-- Amdahl 1967, for a fixed problem: 1/S = f + (1 - f)/N, so 1/S - 1/N = f (1 - 1/N), in which f of a single point is the
-  metric of Karp and Flatt 1990;
+- Amdahl 1967, for a fixed problem: 1/S = f + (1 - f)/N, so 1/S - 1/N = f (1 - 1/N), in which f of a single point is
+  the metric of Karp and Flatt 1990;
 - Gustafson 1988, for a problem that grows with the size: S = N - f (N - 1), so N - S = f (N - 1).
 """
 
