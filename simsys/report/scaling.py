@@ -19,6 +19,8 @@ from simsys.version import __version__
 SCHEMA_VERSION = 1
 """Version of the file; incremented by changes that could break a reader."""
 KIND = "scaling"
+PLAIN = ("nodes", "gpus", "batch_size_per_gpu", "iteration_s", "samples_per_s", "problem")
+"""Columns of a study that are fields of its points."""
 
 
 def scaling_text(studies: Sequence[ScalingResult]) -> str:
@@ -81,9 +83,8 @@ def _study(found: Mapping[str, Any]) -> ScalingResult:
     figures = [name for name in FIGURES if name in rows]
     points = [
         ScalingPoint(
-            *(rows[name][place] for name in ("nodes", "gpus", "batch_size_per_gpu", "iteration_s", "samples_per_s")),
-            rows["problem"][place],
-            {name: rows[name][place] for name in figures if rows[name][place] is not None},
+            **{name: rows[name][place] for name in PLAIN},
+            figures={name: rows[name][place] for name in figures if rows[name][place] is not None},
         )
         for place in range(len(rows["nodes"]))
     ]
