@@ -14,6 +14,7 @@ from simsys.commands import (
     compare,
     emit,
     import_trace,
+    lab,
     lod,
     memory,
     report,
@@ -34,7 +35,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys list models
 
 Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, validate, calibrate, emit, list, show.
+collectives, lod, import-trace, validate, calibrate, emit, lab, list, show.
 'simsys COMMAND --help' says more."""
 
 
@@ -74,6 +75,7 @@ for _command in (
     validate.validate,
     calibrate.calibrate,
     emit.emit,
+    lab.lab,
     catalogue.list_,
     catalogue.show,
 ):

@@ -134,7 +134,10 @@ class ServingJob(ServingMemory):
     def _economics(self) -> list[str]:
         """Assumptions about price and power."""
         gpu, usd = self.cluster.gpu, self.cluster.usd_per_gpu_hour
-        power = f"energy: GPUs only, {IDLE_SHARE:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
+        power = f"energy: counted as 0, as the profile of {gpu.name} has no tdp"
+        if gpu.tdp is not None:
+            idle = f"{IDLE_SHARE:.0%} of {gpu.tdp:g} W"
+            power = f"energy: GPUs only, {idle} when idle, all of it when busy, linear between"
         price = f"price: {usd:.4g} $/h per GPU"
         if gpu.price is not None and gpu.price.usd_per_hour == usd:
             price += f", {gpu.price.source}" + (f", {gpu.price.as_of}" if gpu.price.as_of else "")
