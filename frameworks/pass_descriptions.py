@@ -146,15 +146,18 @@ class PassDescriptions:
 
 
 def held_by(kind: ActionKind, block: Block) -> tuple[Held, Held]:
-    """Return the memory that a piece allocates before its operations and releases after them."""
+    """Return the memory that a piece allocates before its operations and releases after them.
+
+    Activations are kept until the gradients of the block's weights are complete.
+    """
     memory = block.memory
     kept, logits = ("activations", memory.kept), ("logits", memory.logits)
     if kind is ActionKind.FORWARD:
         return (kept, logits), (logits,)
     if kind is ActionKind.BACKWARD:
         recomputed = ("recomputed", memory.recomputed)
-        return (recomputed, logits), (logits, recomputed, kept)
-    return (), ()
+        return (recomputed, logits), (logits, recomputed) if block.weight else (logits, recomputed, kept)
+    return (), (kept,) if block.weight else ()
 
 
 def held_by_whole(described: Description) -> tuple[Held, Held]:

@@ -99,6 +99,9 @@ class SpeculativeDecode(DecodePhase):
     def finish(self, steps: int = 1) -> list[int]:
         """Accept what is due; sequences with their last token leave."""
         if self.growing and (missing := self.missing_blocks(steps)) > 0:
+            if steps > 1 and self.mean_growth_log is not None:
+                least, per_block = self.growing - self.taken_blocks, UNIT * self.kv.block_size
+                self.mean_growth_log.extend((self.step, steps, least, self.grown_units, self.growing_units, per_block))
             self.kv.take_for_decode(missing)
             self.taken_blocks += missing
         self.step = step = self.step + steps

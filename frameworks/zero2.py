@@ -11,11 +11,20 @@ from typing import Any
 
 from frameworks.zero1 import ZeRO1
 from simsys.framework import Block, Shards, State, register
+from simsys.units import Bytes
 
 
 @register("zero2")
 class ZeRO2(ZeRO1):
-    """Options as for ZeRO-1."""
+    """Buckets of 5e8 elements in 16 bit, DeepSpeed's default of ``reduce_bucket_size`` (runtime/zero/config.py)."""
+
+    class Options(ZeRO1.Options):
+        """As for ZeRO-1."""
+
+        bucket_size: Bytes = 10**9
+        first_bucket_size: Bytes = 10**9
+
+    options: Options
 
     every_micro_batch = True
     same_every_micro_batch = True

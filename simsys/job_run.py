@@ -13,6 +13,7 @@ from simsys.build.regimes import subject_of
 from simsys.build.resolved_serving import defaults_dict
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
+from simsys.build.training_economics import economics_of_training
 from simsys.config.expected_errors import expected_errors
 from simsys.executors import Combination, Executor, Links, combination
 from simsys.executors.communication.selected import SelectedSteps
@@ -111,11 +112,12 @@ class JobRun:
         )
 
     def _figures(self, seconds: float) -> dict[str, Any]:
-        """Metrics of the run, plus goodput under failures (training) or cost and energy (serving)."""
+        """Metrics of the run, with cost and energy, and in training with goodput under failures."""
         measured, hardware, job = self._collector.metrics(), self._hardware_figures(seconds), self.job
         more: Mapping[str, Any]
         if isinstance(job, TrainingJob):
-            more = job.campaign(measured["steady_iteration_s"])
+            measured = {**measured, **job.campaign(measured["steady_iteration_s"])}
+            more = economics_of_training(job, measured, hardware["gpu_utilization"])
         else:
             more = job.economics(measured, hardware["gpu_utilization"])
         return {**measured, **more, **hardware}

@@ -13,13 +13,12 @@ from itertools import pairwise, product
 from typing import Any
 
 from simsys.build.serving import ServingJob
-from simsys.build.serving_setup import ServingSetup
 from simsys.executors import Links
 from simsys.executors.meets import Meets
 from simsys.executors.uses import FULL, Needs
 from simsys.ops import Transfer
-from simsys.parallel.layout import Group
 from simsys.platform.network import Network, Pairs
+from simsys.team_needs import team_needs
 
 SLIGHT = 0.002
 """Of the time of a run: if transfers that hinder each other are together for less, figures change by less."""
@@ -96,20 +95,20 @@ def links_of_serving(job: ServingJob, network: Network[Any, Any]) -> Links:
     Teams that can meet on links too narrow for them load these evenly, and so do KV caches that can meet teams there.
     Where KV caches can meet each other only, they are carried out on the links.
     """
-    meets = Meets(network, lambda: 0.0)
-    teams = [meets.needs(_ring(group)) for pool in job.pools for group in _teams(pool) if group.size > 1]
+    teams = list(team_needs(job, network))
     if _meet_each_other(network, teams):
         return Links.LOADS
     if len(job.pools) == 1:
         return Links.IDLE
     if not teams:
         return Links.STEPS
+    needs = Meets(network, lambda: 0.0).needs
     many = _pairs_of_replicas(job) > MOST_HANDED_OVER
-    return Links.LOADS if many or _meet(network, teams, map(meets.needs, _handed_over(job))) else Links.STEPS
+    return Links.LOADS if many or _meet(network, teams, map(needs, _handed_over(job))) else Links.STEPS
 
 
 def messages_can_meet(job: ServingJob, network: Network[Any, Any]) -> bool:
-    """Whether hidden states that stages of pipelines hand on need more of a link than there is."""
+    """Whether hidden states that stages hand on, with what teams send, need more of a link than there is."""
     meets = Meets(network, lambda: 0.0)
     boundaries = (
         list(zip(here.ranks, there.ranks, strict=True))
@@ -117,16 +116,7 @@ def messages_can_meet(job: ServingJob, network: Network[Any, Any]) -> bool:
         for replica in range(pool.layout.data)
         for here, there in pairwise(pool.teams(replica))
     )
-    return _meet_each_other(network, [meets.needs(pairs) for pairs in boundaries])
-
-
-def _teams(pool: ServingSetup) -> Iterator[Group]:
-    return (group for replica in range(pool.layout.data) for group in pool.teams(replica))
-
-
-def _ring(group: Group) -> Pairs:
-    """Between neighbours; other algorithms use the same links where these are narrow."""
-    return list(zip(group.ranks, (*group.ranks[1:], group.ranks[0]), strict=True))
+    return _meet_each_other(network, [*team_needs(job, network), *(meets.needs(pairs) for pairs in boundaries)])
 
 
 def _pairs_of_replicas(job: ServingJob) -> int:
@@ -141,23 +131,28 @@ def _handed_over(job: ServingJob) -> Iterator[Pairs]:
                 yield Transfer(here, there, 1.0, "").pairs
 
 
-def _meet_each_other(network: Network[Any, Any], some: Sequence[Needs]) -> bool:
-    """Whether two of some need more of a link than there is, or the same one that serves in turn."""
-    most: dict[int, float] = {}
+def _meet_each_other(network: Network[Any, Any], some: Iterable[Needs]) -> bool:
+    """Whether some together need more of a link than there is, or two of them the same one that serves in turn."""
+    in_all = Needs()
     for needs in some:
-        if any(link in most and (network.in_turn or most[link] + need > FULL) for link, need in needs.items()):
+        if _exceeds(network, in_all, needs):
             return True
-        most.update({link: max(need, most.get(link, 0.0)) for link, need in needs.items()})
+        _add(in_all, needs)
     return False
 
 
 def _meet(network: Network[Any, Any], some: Sequence[Needs], others: Iterable[Needs]) -> bool:
-    """Whether one of some and one of others do."""
-    most: dict[int, float] = {}
+    """Whether one of others needs more of a link than some together leave."""
+    in_all = Needs()
     for needs in some:
-        most.update({link: max(need, most.get(link, 0.0)) for link, need in needs.items()})
-    return any(
-        link in most and (network.in_turn or most[link] + need > FULL)
-        for needs in others
-        for link, need in needs.items()
-    )
+        _add(in_all, needs)
+    return any(_exceeds(network, in_all, needs) for needs in others)
+
+
+def _exceeds(network: Network[Any, Any], in_all: Needs, needs: Needs) -> bool:
+    return any(link in in_all and (network.in_turn or in_all[link] + need > FULL) for link, need in needs.items())
+
+
+def _add(in_all: Needs, needs: Needs) -> None:
+    for link, need in needs.items():
+        in_all[link] = in_all.get(link, 0.0) + need

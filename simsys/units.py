@@ -47,6 +47,7 @@ class Dimension(StrEnum):
     FLOP_PER_SECOND = "FLOP/s"
     WATTS = "W"
     USD_PER_HOUR = "$/h"
+    GRAMS_PER_KWH = "g/kWh"
     TOKENS_PER_SECOND = "tok/s"
     REQUESTS_PER_SECOND = "req/s"
     FRACTION = ""
@@ -101,6 +102,9 @@ _TABLE: dict[Dimension, _Units] = {
     ),
     Dimension.WATTS: _Units("a power", ("700 W", "10.2 kW"), ["W", "kW", "MW"], _spell("W", _LARGE)),
     Dimension.USD_PER_HOUR: _Units("a price", ("2.5 $/h", "2.5 USD/h"), ["$/h"], _spell("$/h USD/h")),
+    Dimension.GRAMS_PER_KWH: _Units(
+        "a carbon intensity", ("481 g/kWh", "0.03 kg/kWh"), ["g/kWh"], _spell("g/kWh gCO2/kWh", {"k": Decimal(1000)})
+    ),
     Dimension.TOKENS_PER_SECOND: _Units(
         "a token rate", ("2500 tok/s", "2500 tokens/s"), ["tok/s"], _spell("tok/s tokens/s", _LARGE)
     ),
@@ -290,6 +294,7 @@ FlopPerSecond = Annotated[float, Quantity(Dimension.FLOP_PER_SECOND)]
 Flop = Annotated[float, Quantity(Dimension.FLOP)]
 Watts = Annotated[float, Quantity(Dimension.WATTS)]
 UsdPerHour = Annotated[float, Quantity(Dimension.USD_PER_HOUR, zero=True)]
+GramsPerKwh = Annotated[float, Quantity(Dimension.GRAMS_PER_KWH, zero=True)]
 TokensPerSecond = Annotated[float, Quantity(Dimension.TOKENS_PER_SECOND)]
 RequestsPerSecond = Annotated[float, Quantity(Dimension.REQUESTS_PER_SECOND)]
 Fraction = Annotated[float, Quantity(Dimension.FRACTION)]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from simpy.events import Event
 
 from simsys.build.cluster import Cluster
+from simsys.build.economics import economic_assumptions, rates_of
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import model_warnings
@@ -26,7 +27,7 @@ from simsys.errors import Problem
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, DecodePhase, PrefillPhase, Router, Scheduler
-from simsys.metrics.economics import IDLE_SHARE, cost, energy
+from simsys.metrics.economics import serving_economics
 from simsys.metrics.serving_collector import ServingMetrics
 from simsys.metrics.stop_rule import StopRule
 from simsys.model.description import described
@@ -40,7 +41,6 @@ from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
-from simsys.sums import ordered_sum
 from simsys.teams import PipelineTeam, Team
 
 Part = TypeVar("Part")
@@ -121,27 +121,14 @@ class ServingJob(ServingMemory):
             *self.cluster.assumptions,
             *imperfections(self.config),
             *self.requests.notes,
-            *self._economics(),
+            *economic_assumptions(self.cluster, self.config.economics),
         ]
 
     def economics(self, metrics: Mapping[str, Any], busy: float) -> dict[str, float | None]:
-        """Cost and energy of the run; `busy` is the busy share of the GPUs."""
-        gpus, seconds = self.cluster.specs[: self.num_gpus], metrics["duration"]
-        paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(len(gpus))
-        rent = cost(metrics, self.cluster.usd_per_gpu_hour * paid)
-        return rent | energy(metrics, ordered_sum(gpu.tdp_watt for gpu in gpus), busy, on=paid / len(gpus))
-
-    def _economics(self) -> list[str]:
-        """Assumptions about price and power."""
-        gpu, usd = self.cluster.gpu, self.cluster.usd_per_gpu_hour
-        power = f"energy: counted as 0, as the profile of {gpu.name} has no tdp"
-        if gpu.tdp is not None:
-            idle = f"{IDLE_SHARE:.0%} of {gpu.tdp:g} W"
-            power = f"energy: GPUs only, {idle} when idle, all of it when busy, linear between"
-        price = f"price: {usd:.4g} $/h per GPU"
-        if gpu.price is not None and gpu.price.usd_per_hour == usd:
-            price += f", {gpu.price.source}" + (f", {gpu.price.as_of}" if gpu.price.as_of else "")
-        return [price, power] if usd else [power]
+        """Cost, energy and CO2 of the run; `busy` is the busy share of the GPUs."""
+        seconds, rates = metrics["duration"], rates_of(self.cluster, self.config.economics, self.num_gpus)
+        paid = metrics["gpu_seconds"] / seconds if seconds and "gpu_seconds" in metrics else float(self.num_gpus)
+        return serving_economics(metrics, rates, busy, on=paid / self.num_gpus)
 
     def start(self, executor: Executor, *, observed: bool = False) -> Event:
         """Start the replicas, the router and the source of requests, whether or not it is `observed`.

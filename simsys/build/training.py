@@ -12,6 +12,7 @@ from simsys.build.batches import iteration_assumptions, mean_over_iterations
 from simsys.build.campaign import run_campaign
 from simsys.build.checkpoints import build_checkpoints
 from simsys.build.cluster import Cluster
+from simsys.build.economics import economic_assumptions
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import model_warnings
@@ -177,12 +178,20 @@ class TrainingJob(TrainingSetup):
             *self.cluster.warnings,
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine"),
             *model_warnings(self.config.model, self.model),
+            *self._put_off(),
         ]
         published = self.model.quantization
         if published is None:
             return found
         text = f"weights published in {published.text} are trained from {self.precision.compute}"
         return [*found, Problem(text, "model.huggingface")]
+
+    def _put_off(self) -> list[Problem]:
+        """What the memory lacks if gradients of weights are put off."""
+        if not self.schedule.splits_backward or self.settings.activation_recompute == "none":
+            return []
+        text = "memory lacks recomputed activations between a backward pass and the put-off gradients of its weights"
+        return [Problem(text, "training.activation_recompute")]
 
     def assumptions(self) -> list[str]:
         """Assumptions of the figures."""
@@ -197,6 +206,7 @@ class TrainingJob(TrainingSetup):
             *iteration_assumptions(self.settings),
             *self.cluster.assumptions,
             *imperfections(self.config),
+            *economic_assumptions(self.cluster, self.config.economics),
         ]
 
     def _shared_gpu(self) -> list[str]:

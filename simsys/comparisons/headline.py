@@ -11,6 +11,7 @@ HEADLINE: Mapping[str, Sequence[str]] = {
     "training": (
         *("mean_iteration_s", "steady_iteration_s", "samples_per_s", "tokens_per_s_per_gpu", "mfu", "goodput"),
         *("exposed_communication_s", "bubble_s", "peak_memory_bytes", "num_gpus"),
+        *("usd_per_million_tokens", "energy_per_token_j", "time_to_train_s"),
     ),
     "serving": (
         *("served_requests_per_s", "output_throughput", "total_token_throughput"),
@@ -23,7 +24,7 @@ HEADLINE: Mapping[str, Sequence[str]] = {
 """By kind of result."""
 _ITERATION = (
     *("mean_iteration_s", "steady_iteration_s", "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu"),
-    *("model_flop_per_s_per_gpu", "mfu"),
+    *("model_flop_per_s_per_gpu", "mfu", "usd_per_iteration"),
 )
 _RATES = (
     *("output_throughput", "total_token_throughput", "request_throughput"),

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, Private
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.config.changes import Changeable
 from simsys.config.cluster import HardwareConfig
+from simsys.config.economics import EconomicsConfig
 from simsys.config.hardware import own_folders
 from simsys.config.lab import LabConfig
 from simsys.config.loader import read_sources, validate_all
@@ -149,6 +150,9 @@ class SimulationConfig(Changeable):
         default=None, description="Jobs that share the cluster"
     )
     scheduling: SchedulingConfig | None = Field(default=None, description="Queue and placement of jobs")
+    economics: EconomicsConfig = Field(
+        default=EconomicsConfig(), description="Data centre and electricity, for energy and CO2"
+    )
     simulation: SimulationSettings = Field(
         default=SimulationSettings(), description="Level of detail, seed and outputs"
     )

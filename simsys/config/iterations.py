@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.units import BytesPerSecond, NonNegativeSeconds, Seconds
@@ -73,6 +73,35 @@ class FailuresConfig(FrozenModel):
         if self.gpu_mtbf is None and self.node_mtbf is None and self.link_mtbf is None:
             raise invalid("say what fails: gpu_mtbf, node_mtbf or link_mtbf, such as gpu_mtbf: 50000 h")
         return self
+
+
+class TargetConfig(FrozenModel):
+    """How long the whole training is, for its time, cost and energy; the run itself simulates `num_iterations`.
+
+    It is over after `tokens`, or after `epochs` of `dataset_tokens`; for a model without sequences, a sample counts as
+    a token.
+    """
+
+    tokens: PositiveFloat | None = Field(default=None, description="Tokens of the whole training, such as 15e12")
+    dataset_tokens: PositiveFloat | None = Field(default=None, description="Tokens of an epoch")
+    epochs: PositiveFloat | None = Field(default=None, description="Epochs of the whole training")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if self.tokens is None and self.dataset_tokens is None:
+            raise invalid("give tokens, such as 300e9, or dataset_tokens, with epochs or without")
+        if self.epochs is not None and self.dataset_tokens is None:
+            raise invalid("epochs needs dataset_tokens, the tokens of an epoch")
+        if self.epochs is not None and self.tokens is not None:
+            raise invalid("the length of the training is given twice, by tokens and by epochs; drop one")
+        return self
+
+    @property
+    def all_tokens(self) -> float | None:
+        """Tokens of the whole training; None if only an epoch is given."""
+        if self.epochs is not None and self.dataset_tokens is not None:
+            return self.epochs * self.dataset_tokens
+        return self.tokens
 
 
 def check_batch_schedule(entries: Sequence[BatchScheduleEntry], num_iterations: int) -> None:

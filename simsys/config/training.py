@@ -13,6 +13,7 @@ from simsys.config.iterations import (
     CheckpointConfig,
     DataLoadingConfig,
     FailuresConfig,
+    TargetConfig,
     check_batch_schedule,
     check_checkpoint,
 )
@@ -88,6 +89,9 @@ class TrainingConfig(FrozenModel):
     data_loading: DataLoadingConfig | None = Field(default=None, description="Time to load data")
     failures: FailuresConfig | None = Field(
         default=None, description="Failures of GPUs, nodes and links over weeks of training"
+    )
+    target: TargetConfig | None = Field(
+        default=None, description="Length of the whole training, for its time, cost and energy"
     )
 
     @model_validator(mode="wrap")

@@ -138,10 +138,7 @@ class SegmentCost:
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
-        if self.exchange is None:
-            return 0.0
-        tokens = batch.logits if self.exchange.per_logit else batch.tokens
-        return tokens * self.exchange.elements_per_token * self._activation_bytes
+        return 0.0 if self.exchange is None else self.exchange.nbytes(batch, self._activation_bytes)
 
 
 class _OperatorCost:

@@ -89,6 +89,11 @@ class Meets:
             then_s = before.waited_s.get((one, other), (0.0, 0.0))
             self._meet(one, other, (count * (waited_s[0] - then_s[0]), count * (waited_s[1] - then_s[1])))
 
+    def let_pass(self) -> None:
+        """The clock passes the time of what was counted again, so that what follows is noted after it."""
+        self._last_s += self._left_out_s
+        self._left_out_s = 0.0
+
     def use(
         self,
         name: str,

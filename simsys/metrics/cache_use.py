@@ -2,7 +2,8 @@
 
 Blocks for the new tokens of a step are in use during it, as vLLM allocates them at scheduling. Within a multi-step
 run, a decoding sequence allocates a block in every step of one remainder modulo the block size, and chunks of prompts
-allocate blocks step by step. Sums over steps of one remainder are closed forms.
+allocate blocks step by step. Sums over steps of one remainder are closed forms. With drafts, sequences grow by a mean
+number of tokens (`mean_growth.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simsys.metrics.engine_notes import EngineNotes
+from simsys.metrics.mean_growth import not_yet_grown
 from simsys.metrics.step_log import BLOCK, StepLog
 
 if TYPE_CHECKING:
@@ -88,8 +90,10 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
     """By record, blocks allocated by decoding in its run, times the seconds from the start of the run until then."""
     import numpy as np
 
+    if log.mean_growth:
+        return not_yet_grown(times_s, log, steps, rank)
     if not log.growth[0]:
-        return _not_yet_grown(times_s, log, steps, rank)
+        return _evenly_taken(times_s, log, steps, rank)
     block_s = np.zeros(times_s.size)
     growth, passed = Growth(log), 0
     for runs in steps.blocks(rank, max(1, CELLS // log.cache.block_size)):
@@ -112,8 +116,8 @@ def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: in
     return block_s
 
 
-def _not_yet_grown(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
-    """As `_not_yet_taken`, with equal mean allocations in every step of a run, as with drafts."""
+def _evenly_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
+    """As `_not_yet_taken`, of a decode phase that keeps no records: as many blocks in every step of a run."""
     import numpy as np
 
     count, all_taken = np.zeros(times_s.size), np.asarray(log.notes[2])

@@ -15,12 +15,22 @@ from simsys.metrics.training_definitions import TRAINING_METRICS
 def metrics_by_name() -> Mapping[str, Metric]:
     """All metrics: training first, then serving, then several jobs."""
     found: dict[str, Metric] = {}
-    for metric in (*TRAINING_METRICS, *SERVING_METRICS, *HARDWARE_METRICS, *JOBS_METRICS):
+    for metric in (*TRAINING_METRICS, *SERVING_METRICS, *ECONOMIC_METRICS, *HARDWARE_METRICS, *JOBS_METRICS):
         assert metric.name not in found, metric.name
         found[metric.name] = metric
     return found
 
 
+ECONOMIC_METRICS = tuple(
+    Metric(name, unit, meaning, (TRAINING, SERVING), only)
+    for name, unit, meaning, only in (
+        ("usd_per_hour", "USD/h", "price of all GPUs together", "with a known price"),
+        ("usd_per_million_tokens", "USD", "price of a million tokens, prompts included", "with a known price"),
+        ("gpu_power_watt", "W", "mean power of all GPUs together", ""),
+        ("energy_per_token_j", "J", "energy of a token, prompts included, with the PUE", ""),
+        ("co2_per_million_tokens_kg", "kg", "CO2 of the energy of a million tokens", ""),
+    )
+)
 HARDWARE_METRICS = (
     Metric("num_gpus", "", "GPUs of the job, or of the cluster that jobs share", (TRAINING, JOBS)),
     Metric("gpu_utilization", "share", "time that the GPUs compute, over all of the run", (TRAINING, SERVING)),

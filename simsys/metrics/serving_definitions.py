@@ -64,11 +64,7 @@ _SLO = (
 )
 _TARGETS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "end-to-end latency"}
 _COSTS = (
-    ("usd_per_hour", "USD/h", "price of all GPUs together", "with a known price"),
-    ("usd_per_million_tokens", "USD", "price of a million prompt and output tokens", "with a known price"),
     ("usd_per_million_output_tokens", "USD", "price of a million output tokens", "with a known price"),
-    ("gpu_power_watt", "W", "mean power of all GPUs together", ""),
-    ("energy_per_token_j", "J", "energy of a prompt or output token", ""),
     ("energy_per_output_token_j", "J", "energy of an output token", ""),
     ("gpu_seconds", "s", "GPU time that is paid for", "with autoscaling"),
 )

@@ -50,6 +50,24 @@ _CAMPAIGN = (
     ("mtbf_s", "s", "mean time between failures of the whole cluster"),
     ("optimal_checkpoint_interval", "", "iterations between checkpoints that Young (1974) finds best"),
 )
+_PRICED = "with a known price"
+_TARGET = "with training.target"
+_EPOCH = "with training.target.dataset_tokens"
+_COSTS = (
+    ("usd_per_iteration", "USD", "price of an iteration", _PRICED),
+    ("energy_per_iteration_j", "J", "energy of an iteration, with the PUE", ""),
+    ("co2_per_iteration_kg", "kg", "CO2 of this energy", ""),
+    ("iterations_to_train", "", "iterations of the whole training", _TARGET),
+    ("time_to_train_s", "s", "time of the whole training, with checkpoints and failures", _TARGET),
+    ("usd_to_train", "USD", "price of the whole training", f"{_TARGET}, {_PRICED}"),
+    ("energy_to_train_j", "J", "energy of the whole training, with the PUE", _TARGET),
+    ("co2_to_train_kg", "kg", "CO2 of this energy", _TARGET),
+    ("iterations_per_epoch", "", "iterations of an epoch", _EPOCH),
+    ("epoch_s", "s", "time of an epoch, with checkpoints and failures", _EPOCH),
+    ("usd_per_epoch", "USD", "price of an epoch", f"{_EPOCH}, {_PRICED}"),
+    ("energy_per_epoch_j", "J", "energy of an epoch, with the PUE", _EPOCH),
+    ("co2_per_epoch_kg", "kg", "CO2 of this energy", _EPOCH),
+)
 
 
 def _metrics() -> Iterator[Metric]:
@@ -64,6 +82,8 @@ def _metrics() -> Iterator[Metric]:
     for name, unit, meaning in _CAMPAIGN:
         absent = 0.0 if name.endswith("_failures") else None
         yield Metric(name, unit, meaning, (TRAINING,), _FAILURES, absent)
+    for name, unit, meaning, only in _COSTS:
+        yield Metric(name, unit, meaning, (TRAINING,), only)
 
 
 TRAINING_METRICS = tuple(_metrics())

@@ -64,18 +64,18 @@ def require_one_chunk(schedule: Schedule, chunks: int) -> None:
 
 
 def peak_in_flight(actions: Sequence[Action]) -> tuple[int, ...]:
-    """For each chunk, how many micro-batches are forward but not yet backward when the stage keeps most of them."""
+    """For each chunk, how many micro-batches have activations when the stage keeps most of them.
+
+    They are kept until the gradients of the weights are complete.
+    """
+    released = ActionKind.WEIGHT if any(kind is ActionKind.WEIGHT for kind, _, _ in actions) else ActionKind.BACKWARD
     chunks = max(chunk for _, _, chunk in actions) + 1
     kept, peak = [0] * chunks, (0,) * chunks
     total = most = 0
     for kind, _, chunk in actions:
-        change = _KEPT[kind]
+        change = 1 if kind is ActionKind.FORWARD else -(kind is released)
         kept[chunk] += change
         total += change
         if total > most:
             most, peak = total, tuple(kept)
     return peak
-
-
-_KEPT = {ActionKind.FORWARD: 1, ActionKind.BACKWARD: -1, ActionKind.WEIGHT: 0}
-"""Change of the number of kept micro-batches of a stage by a pass."""

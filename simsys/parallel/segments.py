@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simsys.collectives.base import CollectiveKind
+from simsys.model.batch import Batch
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.parallel.sharding import divided_by_tokens, expert_part, expert_share, shard
@@ -38,6 +39,10 @@ class Exchange:
     elements_per_token: float
     per_logit: bool = False
     over: str = "tensor"
+
+    def nbytes(self, batch: Batch, element_bytes: float) -> float:
+        """Bytes of the full buffer for a batch."""
+        return (batch.logits if self.per_logit else batch.tokens) * self.elements_per_token * element_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

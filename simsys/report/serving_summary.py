@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simsys.metrics.saturation import BACKLOGGED, OVERLOADED, STABLE
-from simsys.report.text import HARD_SPACE, LABEL, milliseconds, number, percent, row, share, time
+from simsys.report.economics import serving_economics
+from simsys.report.text import LABEL, milliseconds, number, percent, row, share, time
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99")
 _TIMES = {
@@ -46,7 +47,7 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield from row("SLO", f"missed: {metrics['slo_missed']}" if metrics["slo_missed"] else "met")
     yield from row("requests", _requests(metrics))
     if metrics["completed"]:
-        yield from _economics(metrics)
+        yield from serving_economics(metrics)
 
 
 def load_text(metrics: Mapping[str, Any]) -> str:
@@ -130,19 +131,3 @@ def _requests(metrics: Mapping[str, Any]) -> str:
         text += f", {metrics['in_flight']:,} in flight with {metrics['in_flight_output_tokens']:,} output tokens"
     why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics["rejected_by_reason"].items())
     return f"{text} (rejected: {why})" if why else text
-
-
-def _economics(metrics: Mapping[str, Any]) -> Iterator[str]:
-    if "usd_per_hour" in metrics:
-        tokens, outputs = metrics["usd_per_million_tokens"], metrics["usd_per_million_output_tokens"]
-        yield from row(
-            "cost",
-            f"{number(tokens)}{HARD_SPACE}$ per million tokens, {number(outputs)}{HARD_SPACE}$ per million output "
-            f"tokens, at {number(metrics['usd_per_hour'])}{HARD_SPACE}$/h",
-        )
-    tokens, outputs = metrics["energy_per_token_j"], metrics["energy_per_output_token_j"]
-    yield from row(
-        "energy",
-        f"{number(tokens)}{HARD_SPACE}J per token, {number(outputs)}{HARD_SPACE}J per output token, at "
-        f"{number(metrics['gpu_power_watt'])}{HARD_SPACE}W",
-    )

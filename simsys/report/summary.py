@@ -9,6 +9,7 @@ from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import largest_losses
 from simsys.executors import combination
 from simsys.metrics.result import RunResult
+from simsys.report.economics import training_economics
 from simsys.report.listing import table
 from simsys.report.serving_summary import load_text, serving_lines
 from simsys.report.text import HARD_SPACE, milliseconds, number, percent, row, time, wrap
@@ -108,6 +109,7 @@ def _training(result: RunResult) -> Iterator[str]:
         yield from row("goodput", _goodput(metrics))
     compute = pretty(metrics["model_flop_per_s_per_gpu"], Dimension.FLOP_PER_SECOND)
     yield from row("compute", f"{compute} per GPU on {metrics['num_gpus']:,} GPUs, {_utilization(metrics)}")
+    yield from training_economics(metrics)
 
 
 def _iteration(metrics: Mapping[str, Any]) -> str:

@@ -18,7 +18,6 @@ GOODPUT = "goodput"
 DERIVED: Mapping[str, Mapping[str, str]] = {
     TRAINING: {
         MEMORY_SHARE: "memory that the fullest GPU needs, over its memory",
-        COST: "price of the GPUs for a million tokens of training",
     },
     SERVING: {
         NUM_GPUS: "GPUs of all replicas",

@@ -14,7 +14,10 @@ from simsys.errors import ConfigError, UsageError, did_you_mean
 AUTO = "auto"
 OTHERS = "others"
 """The key of all settings of a layout or deployment that are neither written nor named in the question."""
-SECTIONS = ("hardware", "network", "model", "parallelism", "training", "serving", "workload", "slo", "simulation")
+SECTIONS = (
+    *("hardware", "network", "model", "parallelism", "training", "serving", "workload", "slo"),
+    *("economics", "simulation"),
+)
 
 
 def outer_settings(asked: SearchConfig, keys: Collection[str], follows: Mapping[str, str]) -> dict[str, list[Any]]:

@@ -36,7 +36,18 @@ class EngineLog:
         cache: The KV cache of the engine.
     """
 
-    __slots__ = ("_columns", "_growth", "_waiting", "cache", "chunks", "fresh", "fresh_growth", "pauses", "waits")
+    __slots__ = (
+        "_columns",
+        "_growth",
+        "_waiting",
+        "cache",
+        "chunks",
+        "fresh",
+        "fresh_growth",
+        "mean_growth",
+        "pauses",
+        "waits",
+    )
 
     def __init__(self, cache: PagedKVCache) -> None:
         self.cache = cache
@@ -46,6 +57,9 @@ class EngineLog:
         self.fresh_growth: list[int] | None = None
         """Where decoding notes three numbers for each sequence that leaves it: the remainder modulo the block size
         of the steps in which it has taken a block, the step at which it joined, and the one at which it left."""
+        self.mean_growth: array[int] | None = None
+        """Where decoding with drafts notes six numbers for each run of several steps that takes blocks: its first
+        step, its steps, and those that give the blocks taken after any of them (`simsys.metrics.mean_growth`)."""
         self._growth = array("i"), array("i"), array("i")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
@@ -60,7 +74,7 @@ class EngineLog:
 
     def keep(self) -> None:
         """Let the engine keep notes."""
-        self.fresh, self.fresh_growth = [], []
+        self.fresh, self.fresh_growth, self.mean_growth = [], [], array("q")
 
     @property
     def notes(self) -> tuple[array[Any], ...]:

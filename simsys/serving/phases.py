@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple, cast
@@ -58,6 +59,8 @@ class DecodePhase(ABC):
         self.kv = kv
         self.growth_log: list[int] | None = None
         """Records of block allocations by step (`EngineLog.fresh_growth`), if requested."""
+        self.mean_growth_log: array[int] | None = None
+        """Records of allocations for a mean number of tokens (`EngineLog.mean_growth`), if requested."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.blocks_per_step = 1

@@ -18,7 +18,6 @@ from simsys.errors import (
     SimsysError,
     described,
 )
-from simsys.metrics.economics import MILLION, SECONDS_PER_HOUR
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 from simsys.sweeps.plan import with_settings
@@ -95,15 +94,9 @@ def figures_of(result: RunResult, built: Built) -> dict[str, Any]:
 
 
 def _rent(result: RunResult, built: Built) -> dict[str, float]:
-    """The price of the GPUs of a training run or of a shared cluster; empty if it is not known."""
-    gpus, tokens_per_s = result.world_size or built.cluster.num_gpus, result.metrics.get("tokens_per_s")
-    usd_per_hour = built.cluster.usd_per_gpu_hour * gpus
-    if not usd_per_hour or result.kind == "serving":
-        return {}
-    if not tokens_per_s:
-        return {"usd_per_hour": usd_per_hour}
-    usd_per_token = usd_per_hour / SECONDS_PER_HOUR / tokens_per_s
-    return {"usd_per_hour": usd_per_hour, "usd_per_million_tokens": usd_per_token * MILLION}
+    """The price of the GPUs of a shared cluster; empty if it is not known."""
+    usd_per_hour = built.cluster.usd_per_gpu_hour * built.cluster.num_gpus
+    return {"usd_per_hour": usd_per_hour} if result.kind == "jobs" and usd_per_hour else {}
 
 
 def _joined(problems: Iterable[Problem]) -> str:

@@ -51,7 +51,7 @@ def random_question(seed):
 def candidates(config, over="auto"):
     base = Base.of(config)
     axes = layout_axes(base, over)
-    forms = ClosedForms(base, axes)
+    forms = ClosedForms(base, axes, computed=True)
     found = []
     for division in axes.divisions(base.cluster.num_gpus, base.tokens):
         if not division_problem(base, division, axes):

@@ -59,13 +59,15 @@ def test_the_mean_is_that_of_what_each_request_holds_in_each_step(block_size: in
         {"scheduler": "orca"},
         {"gpu_memory_utilization": 0.0275},  # preemptions
         {"prefix_caching": True},
+        {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.6}},
+        {"speculative": {"draft_tokens": 3, "acceptance_rate": 0.7, "draft_layers": 1}, "block_size": 512},
         {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 1}, "max_num_batched_tokens": 256},
     ],
 )
 @pytest.mark.parametrize("stages", [1, 2])
 def test_it_does_not_depend_on_how_long_runs_of_steps_are(serving: dict[str, Any], stages: int) -> None:
-    if stages > 1 and "disaggregated" in serving:
-        pytest.skip("needs a node for each pipeline")
+    if stages > 1 and {"disaggregated", "speculative"} & set(serving):
+        pytest.skip("needs a node for each pipeline, or is not available with pipelines")
     runs, stepping = (served(serving=serving, stepping=stepping, stages=stages) for stepping in (False, True))
     assert runs.metrics["steps"] == stepping.metrics["steps"]
     mean = runs.metrics["mean_kv_cache_usage"]

@@ -29,6 +29,7 @@ TRAINING: dict[str, Any] = {
         "gradient_accumulation_steps": 2,
         "failures": {"gpu_mtbf": "1000 h", "duration": "30 d"},
         "checkpoint": {"interval": 1, "storage_bandwidth": "1 GB/s"},
+        "target": {"dataset_tokens": 1e9, "epochs": 2},
     },
 }
 WORKLOAD = {

@@ -143,11 +143,25 @@ def test_gpipe_keeps_all_micro_batches(stages: int, micro_batches: int) -> None:
 
 
 @pytest.mark.parametrize(("stages", "micro_batches"), [*SIZES, (4, 1), (4, 3)])
-@pytest.mark.parametrize("schedule", [OneForwardOneBackward(), ZeroBubbleH1()], ids=["1f1b", "zb_h1"])
-def test_1f1b_keeps_as_many_as_there_are_stages_to_come(schedule: Schedule, stages: int, micro_batches: int) -> None:
-    """Narayanan et al. 2021, section 2.2.1; ZB-H1 has the same limit (Qi et al. 2023, section 2.2)."""
-    assert in_flight(schedule, stages, micro_batches) == [
-        min(micro_batches, stages - stage) for stage in range(stages)
+def test_1f1b_keeps_as_many_as_there_are_stages_to_come(stages: int, micro_batches: int) -> None:
+    """Narayanan et al. 2021, section 2.2.1."""
+    expected = [min(micro_batches, stages - stage) for stage in range(stages)]
+    assert in_flight(OneForwardOneBackward(), stages, micro_batches) == expected
+
+
+@pytest.mark.parametrize(("stages", "micro_batches"), [*SIZES, (4, 1), (4, 3)])
+def test_zb_h1_keeps_as_many_on_every_stage_as_1f1b_on_the_first(stages: int, micro_batches: int) -> None:
+    """Qi et al. 2023, section 2.2: the peak memory is that of 1F1B; activations stay until the weights' gradients."""
+    assert in_flight(ZeroBubbleH1(), stages, micro_batches) == [min(micro_batches, stages)] * stages
+
+
+def test_zb_h1_puts_off_the_gradients_of_weights_by_the_number_of_the_stage() -> None:
+    """The order of Qi et al. 2023, figure 3, for fewer micro-batches."""
+    shown = [" ".join(f"{kind.name[0]}{i}" for kind, i, _ in order) for order in orders(ZeroBubbleH1(), 3, 4)]
+    assert shown == [
+        "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3",
+        "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3",
+        "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3",
     ]
 
 

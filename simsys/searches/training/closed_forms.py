@@ -35,12 +35,14 @@ class Fitting:
         variant: Its variant.
         memory_share: Memory that the fullest GPU needs, over its memory.
         bound_s: A lower bound of the time of an iteration (s).
+        computed_s: A lower bound of the time that a GPU computes in it, the mean of all; 0 if it is not needed (s).
     """
 
     division: Division
     variant: Variant
     memory_share: float
     bound_s: float
+    computed_s: float = 0.0
 
 
 class ClosedForms:
@@ -49,10 +51,11 @@ class ClosedForms:
     Args:
         base: The training.
         axes: The space.
+        computed: Whether bounds of the time that GPUs compute are needed.
     """
 
-    def __init__(self, base: Base, axes: Axes) -> None:
-        self.base, self.axes = base, axes
+    def __init__(self, base: Base, axes: Axes, *, computed: bool = False) -> None:
+        self.base, self.axes, self.computed = base, axes, computed
         self.pieces = Pieces(base)
         self.reasons: Counter[str] = Counter()
         """Number of layouts without an answer, by reason."""
@@ -151,13 +154,14 @@ class _Order:
         self.forms._count(MEMORY, int(np.count_nonzero(~fits & allowed & ~np.isnan(memory))))
         if not fits.any():
             return []
-        bound_s = self.bound_s(fits.any(axis=0))
+        bound_s, computed_s = self.bounds_s(fits.any(axis=0))
         recomputes = self.forms.axes.recompute
         found = []
         for kind, size, recompute in zip(*(axis.tolist() for axis in np.nonzero(fits)), strict=True):
             variant = Variant(self.schedule, self.virtual, self.sizes[size], recomputes[recompute], self.kinds[kind])
             share = float(memory[kind, size, recompute]) / capacity
-            found.append(Fitting(self.division, variant, share, float(bound_s[kind, size, recompute])))
+            least_s = float(bound_s[kind, size, recompute]), float(computed_s[kind, size, recompute])
+            found.append(Fitting(self.division, variant, share, *least_s))
         return found
 
     # ---- memory
@@ -243,18 +247,25 @@ class _Order:
 
     # ---- time
 
-    def bound_s(self, wanted: NDArray[np.bool_]) -> Floats:
-        """A lower bound of the iteration time of the wanted variants, by kind, size and recomputation."""
+    def bounds_s(self, wanted: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Lower bounds of the time and of the computation of an iteration, for the wanted variants.
+
+        Both are by kind, size and recomputation; the second is 0 if it is not needed.
+        """
         times = Times(self.base, self.pieces, self.forms.groups(self.division), self.stages, self.schedule)
         sizes, recomputes = np.nonzero(wanted)
         variants = [
             self._setup(size=self.sizes[size], recompute=self.forms.axes.recompute[recompute])
             for size, recompute in zip(sizes.tolist(), recomputes.tolist(), strict=True)
         ]
+        steps = [self.steps[size] for size in sizes]
         bound = np.full((len(self.kinds), *wanted.shape), np.inf)
+        computed = np.zeros_like(bound)
         for index, setup in enumerate(self.by_kind):
-            bound[index, sizes, recomputes] = times.bound_s(setup, variants, [self.steps[size] for size in sizes])
-        return bound
+            bound[index, sizes, recomputes] = times.bound_s(setup, variants, steps)
+            if self.forms.computed:
+                computed[index, sizes, recomputes] = times.computed_s(setup, variants, steps)
+        return bound, computed
 
 
 def _kind_of(message: str) -> str:

@@ -1,51 +1,82 @@
-"""The goals of a search among layouts, and their bounds from a lower bound of the iteration time."""
+"""The goals of a search among layouts, and their bounds from lower bounds of an iteration."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from simsys.searches.goal import COST, MEMORY_SHARE, Goal
+from simsys.build.economics import rates_of
+from simsys.errors import UsageError
+from simsys.metrics.economics import (
+    OF_EPOCH,
+    OF_RUN,
+    PER_WORK,
+    PRICED,
+    Course,
+    training_economics,
+)
+from simsys.searches.goal import MEMORY_SHARE, Goal
+from simsys.searches.training.base import Base
 
 TIMES = ("steady_iteration_s", "mean_iteration_s")
 RATES = ("tokens_per_s", "samples_per_s", "tokens_per_s_per_gpu")
-MILLION = 1e6
+ECONOMIC = (*PRICED, *PER_WORK, *OF_RUN, *OF_EPOCH)
+"""Metrics of `training_economics` that are least for the least time and computation of an iteration."""
 
 
 def bounded(goal: Goal) -> bool:
-    """Whether a lower bound of the iteration time bounds the metric of a goal."""
-    times = goal.metric in TIMES or goal.metric == COST
-    return (times and not goal.largest) or (goal.metric in RATES and goal.largest)
+    """Whether lower bounds of an iteration bound the metric of a goal."""
+    smallest = (*TIMES, *ECONOMIC)
+    return (goal.metric in smallest and not goal.largest) or (goal.metric in RATES and goal.largest)
 
 
-def with_derived(metrics: Mapping[str, Any], memory_share: float, usd_per_gpu_hour: float) -> dict[str, Any]:
+def needs_energy(goal: Goal) -> bool:
+    """Whether a bound of the metric of a goal depends on the computation of an iteration."""
+    return goal.metric.startswith(("energy_", "co2_")) and bounded(goal)
+
+
+def with_derived(metrics: Mapping[str, Any], memory_share: float) -> dict[str, Any]:
     """The metrics of a run with those that only a search has.
 
     Args:
         metrics: Metrics of a training run.
         memory_share: Memory that the fullest GPU needs, over its memory.
-        usd_per_gpu_hour: Price of a GPU (USD per hour).
     """
-    tokens_per_usd = metrics["tokens_per_s_per_gpu"] * 3600.0 / usd_per_gpu_hour if usd_per_gpu_hour else math.inf
-    return {**metrics, MEMORY_SHARE: memory_share, COST: MILLION / tokens_per_usd}
+    return {**metrics, MEMORY_SHARE: memory_share}
 
 
-def optimistic(goal: Goal, bound_s: float, samples: int, tokens: int, gpus: int, usd_per_gpu_hour: float) -> float:
-    """A bound of the metric of a bounded goal, from a lower bound of the iteration time.
+def check_economic(goal: Goal, base: Base) -> None:
+    """Check that a scenario has what a goal of cost, energy or length of training needs.
+
+    Raises:
+        UsageError: If it lacks it.
+    """
+    name, target = goal.metric, base.training.target
+    if name.startswith("usd_") and not base.cluster.usd_per_gpu_hour:
+        raise UsageError(f"search: {name} needs prices, but the profile of the GPUs has no usd_per_hour")
+    if name in OF_RUN and (target is None or target.all_tokens is None):
+        raise UsageError(f"search: {name} needs the length of the training: write training.target, with tokens")
+    if name in OF_EPOCH and (target is None or target.dataset_tokens is None):
+        raise UsageError(f"search: {name} needs the length of an epoch: write training.target.dataset_tokens")
+
+
+def optimistic(goal: Goal, base: Base, bound_s: float, computed_s: float) -> float:
+    """A bound of the metric of a bounded goal, from lower bounds of an iteration.
 
     Args:
         goal: A goal that is `bounded`.
-        bound_s: The lower bound (s).
-        samples: Samples of an iteration on all GPUs.
-        tokens: Tokens of a sample.
-        gpus: Number of GPUs.
-        usd_per_gpu_hour: Price of a GPU (USD per hour).
+        base: The training.
+        bound_s: A lower bound of the time of an iteration (s).
+        computed_s: A lower bound of the time that a GPU computes in it, the mean of all (s).
     """
     if goal.metric in TIMES:
         return bound_s
-    if goal.metric == COST:
-        return bound_s * gpus * usd_per_gpu_hour / 3600.0 / (samples * tokens) * MILLION
-    per_s = samples / bound_s
-    each = {"samples_per_s": 1.0, "tokens_per_s": tokens, "tokens_per_s_per_gpu": tokens / gpus}
-    return per_s * each[goal.metric]
+    tokens, gpus = float(base.samples * base.tokens), base.cluster.num_gpus
+    if goal.metric in RATES:
+        each = {"samples_per_s": 1.0, "tokens_per_s": base.tokens, "tokens_per_s_per_gpu": base.tokens / gpus}
+        return base.samples / bound_s * each[goal.metric]
+    rates, target = rates_of(base.cluster, base.config.economics, gpus), base.training.target
+    least = {"mean_iteration_s": bound_s, "tokens_per_s": tokens / bound_s}
+    whole, epoch = (None, None) if target is None else (target.all_tokens, target.dataset_tokens)
+    course = Course(bound_s, computed_s, tokens)
+    return float(training_economics(least, rates, computed_s / bound_s, course, whole, epoch)[goal.metric])

@@ -12,13 +12,13 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.errors import UsageError
 from simsys.searches.candidates import Candidate, Simplicity, Space, too_large
-from simsys.searches.goal import COST, MEMORY_SHARE, NUM_GPUS, Goal
+from simsys.searches.goal import MEMORY_SHARE, NUM_GPUS, Goal
 from simsys.searches.scenarios import count_of, is_written, outer_settings, scenarios
 from simsys.searches.simulated import Task
 from simsys.searches.training.axes import FOLLOWS, KEYS, layout_axes
 from simsys.searches.training.base import Base
 from simsys.searches.training.closed_forms import ClosedForms, Fitting
-from simsys.searches.training.goals import bounded, optimistic, with_derived
+from simsys.searches.training.goals import bounded, check_economic, needs_energy, optimistic, with_derived
 from simsys.searches.training.space import PLAIN, Axes, Division, Variant
 from simsys.user_modules import current
 
@@ -76,8 +76,8 @@ class LayoutCandidate(Candidate):
         return Task(self.base.config, {**self._layout, **shortened}, current())
 
     def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """The metrics of its run with the share of the memory and the cost."""
-        return with_derived(found, self.fitting.memory_share, self.base.cluster.usd_per_gpu_hour)
+        """The metrics of its run with the share of the memory."""
+        return with_derived(found, self.fitting.memory_share)
 
     def simplicity(self, metrics: Mapping[str, Any]) -> Simplicity:
         """Number of GPUs, kinds of parallelism, and choices that differ from plain."""
@@ -146,8 +146,7 @@ class Layouts(Space):
         found, layouts = list[tuple[dict[str, Any], Base, Axes]](), 0
         for settings, config in scenarios(self.config, outer):
             base = Base.of(config)
-            if self.goal.metric == COST and not base.cluster.usd_per_gpu_hour:
-                raise UsageError(f"search: {COST} needs prices, but the profile of the GPUs has no usd_per_hour")
+            check_economic(self.goal, base)
             axes = layout_axes(base, self.asked.over)
             if axes.points * count > 1000 * MOST_LAYOUTS:
                 raise UsageError(too_large(axes.points * count, self.noun, MOST_LAYOUTS))
@@ -159,7 +158,8 @@ class Layouts(Space):
 
     def _fitting(self, settings: Mapping[str, Any], base: Base, axes: Axes) -> list[LayoutCandidate]:
         """The layouts of a scenario that fit; the others are counted."""
-        forms, found = ClosedForms(base, axes), list[LayoutCandidate]()
+        forms = ClosedForms(base, axes, computed=needs_energy(self.goal))
+        found = list[LayoutCandidate]()
         divisions = list(axes.divisions(base.cluster.num_gpus, base.tokens))
         if not divisions:
             self.reasons[f"{UNDIVIDED} ({base.cluster.num_gpus})"] += axes.points
@@ -177,14 +177,12 @@ class Layouts(Space):
 
     def _least_key(self, base: Base, fitting: Fitting) -> float:
         """A bound of the goal, or of the time where the goal has none."""
-        gpus, price = base.cluster.num_gpus, base.cluster.usd_per_gpu_hour
         if self.comparable:
-            value = optimistic(self.goal, fitting.bound_s, base.samples, base.tokens, gpus, price)
-            return self.goal.key(value)
+            return self.goal.key(optimistic(self.goal, base, fitting.bound_s, fitting.computed_s))
         if self.goal.metric == MEMORY_SHARE:
             return self.goal.key(fitting.memory_share)
         if self.goal.metric == NUM_GPUS:
-            return self.goal.key(float(gpus))
+            return self.goal.key(float(base.cluster.num_gpus))
         return fitting.bound_s
 
 

@@ -93,6 +93,7 @@ class Pieces:
         self._of_pieces: dict[tuple[Hashable, ...], Floats] = {}
         self._blocks: dict[tuple[Hashable, ...], tuple[Block, ...]] = {}
         self._seconds: dict[tuple[Block, int], Seconds] = {}
+        self._computed_s: dict[tuple[Hashable, ...], float] = {}
         self.sharded: dict[tuple[Hashable, ...], Any] = {}
         """Passes with sharded weights (`sharded.py`)."""
         self.exchanges: dict[tuple[Hashable, ...], Any] = {}
@@ -190,6 +191,20 @@ class Pieces:
                 for block in self.blocks(stretch, setup):
                     found += stretch.repeat * np.array(self.seconds(block, groups))
             self._of_pieces[key] = found
+        return found
+
+    def computed_s(self, piece: Piece, setup: TrainingSetup) -> float:
+        """Least time of the computations of a micro-batch in a chunk."""
+        key = piece.signature, *work_key(setup)
+        found = self._computed_s.get(key)
+        if found is None:
+            found = self._computed_s[key] = ordered_sum(
+                stretch.repeat * self.work_s(part.work)
+                for stretch in piece.chunk.stretches
+                for block in self.blocks(stretch, setup)
+                for part in (*block.forward, *block.backward, *block.weight)
+                if part.computes
+            )
         return found
 
     def seconds(self, block: Block, groups: Groups) -> Seconds:

@@ -58,6 +58,13 @@ class Times:
         tails_s = np.zeros((len(variants), *self._places.shape))
         return self._period_s(passes[:, self._places], tails_s, tails_s[:, :, 0], count, exchange)
 
+    def computed_s(self, kind: TrainingSetup, variants: Sequence[TrainingSetup], steps: Sequence[int]) -> Floats:
+        """Lower bounds of the time that a GPU computes in an iteration (s), the mean of all stages; as `bound_s`."""
+        passes_s = np.array([[self._pieces.computed_s(piece, each) for piece in self._distinct] for each in variants])
+        update_s = np.array([self._update_s(kind, pieces) for pieces in self._stages])
+        work_s = passes_s[:, self._places].sum(axis=2) * np.array(steps, dtype=float)[:, None]
+        return np.asarray((work_s + update_s).mean(axis=1))
+
     def _of_sharded(
         self, found: Sequence[Sequence[Sharded]], count: Floats, exchange: Sequence[LeastExchange]
     ) -> Floats:
