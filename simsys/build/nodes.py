@@ -11,7 +11,7 @@ from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
 from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import Tuning
-from simsys.collectives.measured import MeasuredCosts
+from simsys.collectives.measured_costs import MeasuredCosts
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (

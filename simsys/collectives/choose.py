@@ -9,7 +9,7 @@ from typing import TypeAlias
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
 from simsys.collectives.collective_plan import CollectivePlan
-from simsys.collectives.measured import MeasuredCosts
+from simsys.collectives.measured_costs import MeasuredCosts
 from simsys.collectives.nccl import PROTOCOLS, RAMP, NcclTuning
 from simsys.errors import UnknownNameError, UsageError
 
