@@ -19,6 +19,7 @@ from simsys.config.changes import Changeable
 from simsys.config.cluster import HardwareConfig
 from simsys.config.economics import EconomicsConfig
 from simsys.config.hardware import own_folders
+from simsys.config.lab import LabConfig
 from simsys.config.loader import read_sources, validate_all
 from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
@@ -157,6 +158,7 @@ class SimulationConfig(Changeable):
     )
     sweep: SweepConfig | None = Field(default=None, description="Settings that vary in simsys sweep")
     search: SearchConfig | None = Field(default=None, description="Question that simsys search answers")
+    lab: LabConfig | None = Field(default=None, description="How simsys lab carries a training scenario out")
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @model_validator(mode="before")
