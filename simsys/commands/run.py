@@ -97,14 +97,12 @@ def run(
     from simsys.report.outcome import plan_scenarios, run_scenario
     from simsys.report.threshold import check_thresholds, failures
 
-    _check_files(plots=plots, no_files=no_files)
-    recorders = _recorders(trace=trace, events=events, no_files=no_files)
+    extra = [option for option, on in (("--trace", trace), ("--events", events), ("--plots", plots)) if on]
+    recorders = _recorders(extra, no_files=no_files)
     assignments = [*assignments, *([f"simulation.lod={lod}"] if lod else [])]
     plans = plan_scenarios(file, assignments, names, math.inf if yes else limit_s)
     check_thresholds(thresholds, [kind for plan in plans for kind in plan.kinds])
     notes = _unused_sections(file, plans)
-    for note in notes:
-        say(f"note: {note}")
     outcomes: list[ScenarioOutcome] = []
     interrupted = False
     try:
@@ -116,9 +114,7 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
         files = ["--no-files"] if no_files else ["--out", str(out)]
-        extra = (("--trace", trace), ("--events", events), ("--plots", plots))
-        files += [option for option, chosen in extra if chosen]
-        options = [*repeated("--set", assignments), *files, *_limit_options(limit_s, yes=yes)]
+        options = [*repeated("--set", assignments), *files, *extra, *_limit_options(limit_s, yes=yes)]
         _say_what_is_left(file, options, [done.name for done in outcomes], [plan.name for plan in plans])
     pages = [] if interrupted else _write_report(plans, outcomes, None if no_files else out, report)
     if as_json:
@@ -126,27 +122,26 @@ def run(
         answer_json({"scenarios": [outcome.as_dict() for outcome in outcomes], "files": paths, "notes": notes})
     if interrupted:
         return INTERRUPTED
-    failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result is not None])
+    failed = failures(thresholds, [outcome.result for outcome in outcomes if outcome.result])
     for text in failed:
         say(f"failed: {text}")
     return max([THRESHOLD_FAILED if failed else 0, *(outcome.exit_code for outcome in outcomes)])
 
 
-def _recorders(*, trace: bool, events: bool, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
-    """What is recorded and written beside the results."""
-    if not trace and not events:
-        return []
-    if no_files:
-        raise UsageError(f"{'--trace' if trace else '--events'} writes a file; leave out --no-files")
-    from simsys.traces.event_file import EventRecord
-    from simsys.traces.scenario_trace import ScenarioTrace
+def _recorders(options: Sequence[str], *, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
+    """What is recorded and written beside the results, by the options for further files."""
+    if options and no_files:
+        raise UsageError(f"{options[0]} writes files; leave out --no-files")
+    found: list[Callable[[SimulationConfig], Record]] = []
+    if "--trace" in options:
+        from simsys.traces.scenario_trace import ScenarioTrace
 
-    return [*([ScenarioTrace] if trace else []), *([EventRecord] if events else [])]
+        found.append(ScenarioTrace)
+    if "--events" in options:
+        from simsys.traces.event_file import EventRecord
 
-
-def _check_files(*, plots: bool, no_files: bool) -> None:
-    if plots and no_files:
-        raise UsageError("--plots writes files; leave out --no-files")
+        found.append(EventRecord)
+    return found
 
 
 def _write_report(
@@ -168,13 +163,14 @@ def _write_report(
 
 
 def _unused_sections(file: Path, plans: Sequence[ScenarioPlan]) -> list[str]:
-    """Which sections are for another command, with this command."""
+    """Say which sections are for another command, with this command; return the notes."""
     notes = []
     for section in ("sweep", "search"):
         names = [plan.name for plan in plans if getattr(plan.config, section) is not None]
         if names:
             whole = "" if len(names) == len(plans) else f"; of {', '.join(names)}"
             notes.append(f"the section '{section}' is not run here, but by 'simsys {section} {file}'{whole}")
+            say(f"note: {notes[-1]}")
     return notes
 
 

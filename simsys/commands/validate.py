@@ -91,8 +91,8 @@ def validate(
     FILES may be tables of training, serving and nccl-tests results (recognised by their headers), results of 'vllm
     bench serve' (per request with --save-detailed), the output of nccl-tests as text or JSON, or traces of PyTorch's
     profiler, whose steps are compared by cause. All but tables can be compared with your own experiment: --on FILE.
-    Runs are simulated at medium detail, as by 'simsys run'. Rows that cannot be read are listed and skipped (or
-    refused with --strict). Rows that cannot be predicted are counted by reason.
+    Runs are simulated at medium detail, as by 'simsys run'. Unreadable rows are listed and skipped (or refused with
+    --strict). Rows that cannot be predicted are counted by reason.
     """
     if _are_kineto(files):
         return _compare_traces(click.get_current_context(), files, on, scenario, out, as_json=as_json)
@@ -103,14 +103,13 @@ def validate(
     cases = _cases(readings := _readings(files, on, scenario, strict=strict), held_out)
     with counting("runs") as progress, Simulations(jobs, progress) as simulations:
         predictions = simulations.predict(cases)
-        read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
-    found = Validation(
-        predictions,
-        problems=[problem for each in readings for problem in each.problems],
-        warnings=[text for each in readings for text in each.warnings],
+        read = [simulations.profiles(case.run) if case.run else frozenset() for case in cases]
+    problems, warnings = (
+        [text for each in readings for text in getattr(each, name)] for name in ("problems", "warnings")
     )
-    written = found.write(out) if out is not None else []
-    heading = partial(_heading, [reading.file for reading in readings], held_out)
+    found = Validation(predictions, problems=problems, warnings=warnings)
+    written = [] if out is None else found.write(out)
+    heading = partial(_heading, [each.file for each in readings], held_out)
     if expected_errors is not None:
         from simsys.fidelity.expected import write_errors_by_regime
 
