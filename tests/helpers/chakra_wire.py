@@ -55,7 +55,7 @@ def messages(data: bytes) -> list[bytes]:
 
 
 def attributes(found: list[Field], number: int) -> dict[str, Any]:
-    """AttributeProto: name = 1; double_val = 3, int32_val = 7, int64_val = 9, uint64_val = 13, bool_val = 27, string_val = 29."""
+    """AttributeProto: name = 1; double_val = 3, int32 = 7, int64 = 9, uint64 = 13, bool = 27, string = 29."""
     result = {}
     for each, _, content in found:
         if each == number:
