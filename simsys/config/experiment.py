@@ -165,6 +165,9 @@ class SimulationConfig(Changeable):
     @classmethod
     def _aliases(cls, data: Any) -> Any:
         """Move ``training.num_nodes`` to the hardware, where it belongs."""
+        if isinstance(data, dict) and "chakra" in data:
+            message = "a replay of Chakra traces is no scenario; carry it out with simsys chakra replay FILE"
+            raise invalid_at(("chakra",), message, data["chakra"])
         if not isinstance(data, dict) or not isinstance(data.get("training"), dict | TrainingConfig):
             return data
         training, hardware = data["training"], data.get("hardware")
