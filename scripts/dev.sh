@@ -99,7 +99,7 @@ esac
 case $verb in
 run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
 test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
-test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "slow or not slow" "$@" ;;
+test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "not perfetto and not hta" "$@" ;;
 bench) exec "$bin/python" -m pytest benchmarks -m "slow or not slow" "$@" ;;
 bench-quick) exec "$bin/python" -m pytest benchmarks/bench_level_of_detail.py "$@" ;;
 lint)

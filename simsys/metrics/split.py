@@ -62,10 +62,14 @@ class TimeSplit:
         self._taken = _merged([*taken, *added])
         return seconds
 
+    def free(self) -> list[Span]:
+        """The spans that nothing has taken, in order."""
+        edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
+        return [(end_s, start_s) for (_, end_s), (start_s, _) in pairwise(edges) if start_s > end_s]
+
     def before(self, times_s: Container[float]) -> float:
         """Free time immediately before each of `times_s`, at which something begins or all ends."""
-        edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
-        return ordered_sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
+        return ordered_sum(end_s - start_s for start_s, end_s in self.free() if end_s in times_s)
 
 
 def _in_order(pieces: Sequence[Piece], moment_s: float) -> Sequence[Piece]:
