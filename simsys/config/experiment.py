@@ -65,6 +65,12 @@ class SimulationSettings(FrozenModel):
         default=False, description="Write the times of every request and token of a serving run"
     )
     duration: Seconds | None = Field(default=None, description="Simulated time after which a serving run ends")
+    metrics: list[str] = Field(
+        default_factory=list, description="Metrics of your own, such as my_metrics:TokensPerJoule"
+    )
+    analyses: list[str] = Field(
+        default_factory=list, description="Analyses of your own, such as my_analyses:UnusedMemory"
+    )
 
 
 SERVING_SECTIONS = ("serving", "workload", "slo")
