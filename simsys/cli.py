@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
 import click
 
 from simsys.commands import (
+    analyze,
     calibrate,
     catalogue,
+    chakra,
     check,
     collectives,
     compare,
@@ -16,6 +19,7 @@ from simsys.commands import (
     import_trace,
     lod,
     memory,
+    plot,
     report,
     run,
     search,
@@ -32,10 +36,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run experiments/experiment_config.yaml
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
-
-Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, validate, calibrate, emit, list, show.
-'simsys COMMAND --help' says more."""
+"""
 
 
 def main() -> None:
@@ -56,7 +57,8 @@ def cli(ctx: click.Context) -> None:
     not fit its hardware; 4 internal error; 130 interrupted.
     """
     if ctx.invoked_subcommand is None:
-        answer(START)
+        names = textwrap.fill(f"Commands: {', '.join(cli.commands)}.", 76, break_on_hyphens=False)
+        answer(f"{START}\n{names}\n'simsys COMMAND --help' says more.")
 
 
 for _command in (
@@ -68,9 +70,12 @@ for _command in (
     collectives.collectives,
     topology.topology,
     import_trace.import_trace,
+    chakra.chakra,
     lod.lod,
     compare.compare,
+    analyze.analyze,
     report.report,
+    plot.plot,
     validate.validate,
     calibrate.calibrate,
     emit.emit,

@@ -8,7 +8,7 @@ that raises is reported and removed, and the run continues (as with trio's instr
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.ops import Operation, Recv
@@ -45,6 +45,9 @@ class Probe:
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
         """The memory in use on a rank's GPU has changed."""
+
+    def memory_by_name(self, rank: int, held_bytes: Mapping[str, int], now_s: float) -> None:
+        """The memory in use on a rank's GPU has changed; by component. Copy the mapping to keep it."""
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """A framework module has begun or ended a phase, such as ``iteration_start``."""
@@ -158,6 +161,7 @@ class Probes:
     operation: tuple[Callable[[Operation, float, float], None], ...]
     waited: tuple[Callable[[Recv, float, float, float], None], ...]
     memory: tuple[Callable[[int, float, float], None], ...]
+    memory_by_name: tuple[Callable[[int, Mapping[str, int], float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
     repeated: tuple[Callable[[int, int, float, float, int], None], ...]
     cycles_left_out: tuple[Callable[[int, int, float, float], None], ...]

@@ -78,11 +78,14 @@ class ScalingStudyRunner:
             UsageError: If no study has run yet.
             OutputError: If the image could not be written.
         """
-        from simsys.report.plots import plot_scaling
+        from simsys.plots.drawing import styled, write_figure
+        from simsys.plots.kinds.scaling import of_study
 
         if self.result is None:
             raise UsageError("there is no scaling study to draw; call run_scaling_study first")
-        return [plot_scaling(self.result, Path(folder) / "scaling_efficiency.png")]
+        with styled():
+            figure = of_study(self.result)
+        return [write_figure(figure, Path(folder) / "scaling_efficiency.png")]
 
     def _gpus_per_node(self) -> int:
         one_node = changed(self.base_config, {"hardware.num_nodes": 1})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common, no_modules, with_modules
+from simsys.commands.options import JSON, REPORT, answer_json, common, no_modules, with_modules, write_report
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     "--notes", type=click.Path(path_type=Path), help="YAML with the known causes of errors, by group, for that page."
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
+@REPORT
 @JSON
 @common
 def validate(
@@ -82,6 +83,7 @@ def validate(
     choices_page: Path | None,
     notes: Path | None,
     jobs: int,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Predict the measured runs in FILES and report the errors; default: published figures.
@@ -89,8 +91,8 @@ def validate(
     FILES may be tables of training, serving and nccl-tests results (recognised by their headers), results of 'vllm
     bench serve' (per request with --save-detailed), the output of nccl-tests as text or JSON, or traces of PyTorch's
     profiler, whose steps are compared by cause. All but tables can be compared with your own experiment: --on FILE.
-    Runs are simulated at medium detail, as by 'simsys run'. Rows that cannot be read are listed and skipped (or
-    refused with --strict). Rows that cannot be predicted are counted by reason.
+    Runs are simulated at medium detail, as by 'simsys run'. Unreadable rows are listed and skipped (or refused with
+    --strict). Rows that cannot be predicted are counted by reason.
     """
     if _are_kineto(files):
         return _compare_traces(click.get_current_context(), files, on, scenario, out, as_json=as_json)
@@ -101,14 +103,13 @@ def validate(
     cases = _cases(readings := _readings(files, on, scenario, strict=strict), held_out)
     with counting("runs") as progress, Simulations(jobs, progress) as simulations:
         predictions = simulations.predict(cases)
-        read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
-    found = Validation(
-        predictions,
-        problems=[problem for each in readings for problem in each.problems],
-        warnings=[text for each in readings for text in each.warnings],
+        read = [simulations.profiles(case.run) if case.run else frozenset() for case in cases]
+    problems, warnings = (
+        [text for each in readings for text in getattr(each, name)] for name in ("problems", "warnings")
     )
-    written = found.write(out) if out is not None else []
-    heading = partial(_heading, [reading.file for reading in readings], held_out)
+    found = Validation(predictions, problems=problems, warnings=warnings)
+    written = [] if out is None else found.write(out)
+    heading = partial(_heading, [each.file for each in readings], held_out)
     if expected_errors is not None:
         from simsys.fidelity.expected import write_errors_by_regime
 
@@ -118,7 +119,7 @@ def validate(
 
         written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
     written += _write_choices(predictions, heading, expected_losses, choices_page, notes)
-    _print(found, written, as_json=as_json)
+    _print(found, written, report, as_json=as_json)
 
 
 def _are_kineto(files: Sequence[Path]) -> bool:
@@ -183,8 +184,17 @@ def _write_choices(
 
 
 def _print(
-    found: Validation | StepComparisons, written: Sequence[Path], *, as_json: bool, key: str = "validation"
+    found: Validation | StepComparisons,
+    written: Sequence[Path],
+    report: Path | None = None,
+    *,
+    as_json: bool,
+    key: str = "validation",
 ) -> None:
+    """Write the report, if it is wanted, and print the answer."""
+    from simsys.contents.printed import printed
+
+    written = [*written, *write_report(printed("validate", {key: found.as_dict()}), report)]
     if as_json:
         answer_json({key: found.as_dict(), "files": [str(path) for path in written]})
     else:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import read_sources
 from simsys.config.places import key_path
 from simsys.config.scenarios import read_scenarios
+from simsys.contents.run import content_of
 from simsys.errors import (
     ConfigError,
     InfeasibleConfigError,
@@ -30,8 +31,10 @@ from simsys.errors import (
     causes,
 )
 from simsys.metrics.result import RunResult
+from simsys.plots.observed import observed
+from simsys.plots.picture import write_pictures
 from simsys.probes import Probe
-from simsys.report.export import earlier_results, write_results
+from simsys.report.export import NO_TABLES, Tables, earlier_results, write_results
 from simsys.report.progress import ProgressLine
 from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.report.text import wrap
@@ -48,6 +51,7 @@ class ScenarioOutcome:
         result: Its result; None if it does not fit.
         error: The reason for not fitting or not writing.
         files: The files written.
+        tables: Tables in addition to those of the result.
         kept: The folder to which the results of another configuration with this name were moved; None if there were
             none.
         left_out: What the trace does not show, as sentences.
@@ -57,6 +61,7 @@ class ScenarioOutcome:
     result: RunResult | None = None
     error: SimsysError | None = None
     files: Sequence[Path] = ()
+    tables: Tables = field(default_factory=dict)
     kept: Path | None = None
     left_out: Sequence[str] = ()
 
@@ -164,7 +169,11 @@ def _plan(config: SimulationConfig, path: Path, assignments: Sequence[str], limi
 
 
 def run_scenario(
-    plan: ScenarioPlan, folder: Path | None, recorders: Sequence[Callable[[SimulationConfig], Record]] = ()
+    plan: ScenarioPlan,
+    folder: Path | None,
+    recorders: Sequence[Callable[[SimulationConfig], Record]] = (),
+    *,
+    plots: bool = False,
 ) -> ScenarioOutcome:
     """Simulate a scenario and write its files.
 
@@ -174,6 +183,7 @@ def run_scenario(
         plan: The scenario.
         folder: Parent of the folder of its files; None writes nothing.
         recorders: Make what else is recorded and written, such as `ScenarioTrace`.
+        plots: Also draw pictures, and write the data that they need.
 
     Raises:
         ConfigError: If a setting turns out wrong in the simulation.
@@ -194,9 +204,13 @@ def run_scenario(
         return ScenarioOutcome(plan.name, result)
     try:
         kept = earlier_results(plan.config, folder)
-        files = write_results(plan.config, result, folder, records)
+        tables = observed(plan.config, result) if plots else NO_TABLES
+        files = write_results(plan.config, result, folder, tables, records)
+        if plots:
+            run = content_of(plan.config, result, tables)
+            files += write_pictures(run, folder / plan.name, f"{plan.name}_")
         left_out = [text for each in records for text in each.left_out()]
-        return ScenarioOutcome(plan.name, result, files=files, kept=kept, left_out=left_out)
+        return ScenarioOutcome(plan.name, result, files=files, tables=tables, kept=kept, left_out=left_out)
     except OutputError as error:
         return ScenarioOutcome(plan.name, result, error)
 

@@ -1,21 +1,26 @@
-"""The content of a folder that `simsys run` has written."""
+"""The content of a run: of a folder that `simsys run` has written, or of a result in memory."""
 
 from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simsys.comparisons.folder import CONFIG, RESULTS, result_content, results_file
+from simsys.config.experiment import SimulationConfig
+from simsys.contents.result_file import CONFIG, RESULTS, result_content, results_file
 from simsys.errors import UsageError
 from simsys.input_files import parse_json, read_text, unreadable
 from simsys.metrics.result import RunResult
+from simsys.report.export import NO_TABLES, Tables, all_tables, config_yaml, findings
 
 TABLES = ("iterations", "ranks", "requests", "timeline", "replicas", "links", "jobs", "memory")
 """Tables that a page shows, each a file ``<name>_<table>.csv``."""
+DRAWN = ("traffic", "activity", "passes", "held", "loads", "gaps")
+"""Tables for pictures alone; ``run --plots`` writes those that other runs do not have."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class RunContent:
 
     result: Mapping[str, Any]
     findings: Mapping[str, Any]
-    tables: Mapping[str, Mapping[str, Sequence[Any]]]
+    tables: Tables
     settings: str = ""
     command: str = ""
 
@@ -52,9 +57,48 @@ class RunContent:
         found: Mapping[str, Any] = self.result["metrics"]
         return found
 
+    @property
+    def memory_bytes(self) -> Mapping[str, float]:
+        """Peak memory of the fullest GPU, by component; empty of several jobs."""
+        found: Mapping[str, float] = self.result.get("memory_bytes") or {}
+        return found
+
+    @property
+    def jobs(self) -> list[RunContent]:
+        """The jobs that share the cluster, each with its own tables."""
+        return [
+            RunContent(
+                job,
+                {},
+                {
+                    table: self.tables[f"{job['name']}_{table}"]
+                    for table in (*TABLES, *DRAWN)
+                    if f"{job['name']}_{table}" in self.tables
+                },
+            )
+            for job in self.result.get("jobs", ())
+        ]
+
     def as_result(self) -> RunResult:
         """The parts of the result that the headline needs."""
         return _as_result(self.result)
+
+
+def content_of(
+    config: SimulationConfig, result: RunResult, more: Tables = NO_TABLES, folder: Path | None = None
+) -> RunContent:
+    """The content of a result in memory, as its files would have it.
+
+    Args:
+        config: The scenario.
+        result: Its result.
+        more: Further tables.
+        folder: Parent of the folder with its files; None if it has none.
+    """
+    tables = {name: table for name, table in all_tables(config, result).items() if table}
+    place = folder / config.name if folder is not None else Path()
+    command = "" if folder is None else _command(place / f"{config.name}{CONFIG}")
+    return RunContent(result.as_dict(), findings(result), {**tables, **more}, config_yaml(config, place), command)
 
 
 def read_run(folder: Path) -> RunContent:
@@ -67,13 +111,20 @@ def read_run(folder: Path) -> RunContent:
     result = result_content(file)
     name = file.name.removesuffix(RESULTS)
     config = folder / f"{name}{CONFIG}"
+    jobs = [f"{job['name']}_" for job in result.get("jobs", ())]
+    names = [f"{job}{table}" for job in ("", *jobs) for table in (*TABLES, *DRAWN)]
     return RunContent(
         result,
         _findings(folder / f"{name}_bottlenecks.json"),
-        {table: _columns(path) for table in TABLES if (path := folder / f"{name}_{table}.csv").is_file()},
+        {table: _columns(path) for table in names if (path := folder / f"{name}_{table}.csv").is_file()},
         _text(config) if config.is_file() else "",
-        f"simsys run {config}" if config.is_file() else "",
+        _command(config) if config.is_file() else "",
     )
+
+
+def _command(config: Path) -> str:
+    """What runs a scenario again."""
+    return shlex.join(["simsys", "run", str(config)])
 
 
 def _as_result(found: Mapping[str, Any]) -> RunResult:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simsys.report.level_study_plot import plot_comparison
+from simsys.contents.printed import Printed
+from simsys.plots.drawing import write_figure
+from simsys.plots.picture import draw
 
 
 def row(name: str, kind: str, speedup: float, error: float) -> dict[str, Any]:
@@ -22,11 +24,15 @@ DATA = {
 
 
 def test_every_scenario_is_a_point_with_its_name(tmp_path: Path) -> None:
-    text = plot_comparison(DATA, tmp_path / "plot.svg").read_text(encoding="utf-8")
+    path = write_figure(draw(Printed("lod", DATA), "level_of_detail"), tmp_path / "plot.svg")
+    text = path.read_text(encoding="utf-8")
     for name in ("chat", "crossed", "small", "serving", "training"):
         assert f"<!-- {name} -->" in text
 
 
 def test_the_same_data_give_the_same_picture(tmp_path: Path) -> None:
-    first, second = (plot_comparison(DATA, tmp_path / f"{name}.png").read_bytes() for name in "ab")
-    assert first == second
+    pictures = [
+        write_figure(draw(Printed("lod", DATA), "level_of_detail"), tmp_path / f"{name}.png").read_bytes()
+        for name in "ab"
+    ]
+    assert pictures[0] == pictures[1]
