@@ -67,6 +67,8 @@ def test_teams_that_meet_with_the_algorithm_of_their_collectives_slow_each_other
     assert not found.contention.endswith(NONE_MET)
     for name in ("mean_ttft_ms", "mean_tpot_ms"):
         assert found.metrics[name] == pytest.approx(high.metrics[name], rel=0.01)
+    (text,) = [each for each in found.warnings if "share links" in each]
+    assert "waits in queues near saturation by more" in text
     idle = run(scenario(), occupy_links=False)
     assert idle.metrics["mean_ttft_ms"] < 0.95 * high.metrics["mean_ttft_ms"]
     assert any(text.startswith("occupy_links: false leaves out that teams") for text in idle.warnings)

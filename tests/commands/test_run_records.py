@@ -75,7 +75,7 @@ def test_results_do_not_depend_on_being_recorded() -> None:
 @pytest.mark.parametrize("option", ["--trace", "--events"])
 def test_without_files_there_is_nowhere_to_write(option: str) -> None:
     result = run(option, "--no-files")
-    assert (result.exit_code, result.output) == (2, f"error: {option} writes files; leave out --no-files\n")
+    assert (result.exit_code, result.output) == (2, f"error: {option} writes a file; leave out --no-files\n")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
