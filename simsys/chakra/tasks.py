@@ -73,11 +73,18 @@ class Task:
         node: The node.
         action: What it does.
         needs: Places of the tasks that must have ended before, in the tasks of the rank.
+        follows: Place of the task of its stream that must have begun before; None if there is none.
     """
 
     node: ChakraNode
     action: Action
     needs: set[int] = field(default_factory=set)
+    follows: int | None = None
+
+    @property
+    def before(self) -> set[int]:
+        """Places of all tasks that come before it."""
+        return self.needs if self.follows is None else self.needs | {self.follows}
 
 
 @dataclass(frozen=True)
