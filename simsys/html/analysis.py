@@ -51,7 +51,7 @@ def analysis_blocks(found: Mapping[str, Any]) -> Iterator[Block]:
             for place, each in enumerate(remedies, 1)
         ]  # fmt: skip
         columns = [
-            "",
+            "rank",
             "settings",
             "gain",
             "of",

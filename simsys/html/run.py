@@ -111,7 +111,7 @@ def _error(run: RunContent, metric: str) -> str:
 
 
 def _costs(run: RunContent) -> Iterator[Block]:
-    """Money, energy and CO2, as far as their prices are known."""
+    """Money, energy and CO2; those of which the prices are known."""
     names = [name for name, value in run.metrics.items() if COSTS.match(name) and value is not None]
     if names:
         yield Figures([Figure(name_of(name), value_of(name, run.metrics[name])) for name in names])
