@@ -1,4 +1,4 @@
-"""Write the pictures with which tests/plots/test_reference_pictures.py compares; look at them before they are committed."""
+"""Write the pictures of tests/plots/test_reference_pictures.py; look at them before they are committed."""
 
 from __future__ import annotations
 
