@@ -63,7 +63,7 @@ DASHBOARDS = (
     *("request_prompt_tokens", "request_generation_tokens", "request_success_total", "request_queue_time_seconds"),
     *("request_prefill_time_seconds", "request_decode_time_seconds", "request_max_num_generation_tokens"),
 )
-"""All names of vLLM's dashboards grafana.json, performance_statistics.json and query_statistics.json (November 2025)."""
+"""Names of vLLM's dashboards grafana.json, performance_statistics.json and query_statistics.json (November 2025)."""
 
 
 def test_every_name_of_vllms_dashboards_is_there() -> None:
