@@ -98,8 +98,8 @@ def _node_row(name: str) -> Facts:
         "gpus": node.gpus_per_node,
         "interconnect": node.interconnect.kind,
         "per_gpu_bytes_per_s": node.interconnect.bandwidth,
-        "nics": node.nics.count,
-        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}"),  # shortened for a list
+        "nics": node.nics.count if node.nics is not None else None,
+        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}") if node.nics is not None else None,  # shortened
     }
 
 
