@@ -47,7 +47,7 @@ class Workload:
         """What may be meant otherwise than it is replayed."""
         if not self.left_out:
             return []
-        text = f"control dependencies are not followed, as by feeders of Chakra; nodes that have some: {self.left_out:,}"
+        text = f"control dependencies are not followed, as by feeders of Chakra; nodes with some: {self.left_out:,}"
         return [f"{text} (dependencies: all follows them)"]
 
     @property
