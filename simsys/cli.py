@@ -16,6 +16,7 @@ from simsys.commands import (
     import_trace,
     lab,
     lod,
+    measure,
     memory,
     report,
     run,
@@ -35,7 +36,8 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys list models
 
 Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, validate, calibrate, emit, lab, list, show.
+collectives, lod, import-trace, validate, calibrate, emit, measure,
+lab, list, show.
 'simsys COMMAND --help' says more."""
 
 
@@ -75,6 +77,7 @@ for _command in (
     validate.validate,
     calibrate.calibrate,
     emit.emit,
+    measure.measure,
     lab.lab,
     catalogue.list_,
     catalogue.show,
