@@ -44,8 +44,8 @@ def measure(
 ) -> None:
     """Measure this machine with PyTorch, and write profiles of its device, node and software.
 
-    They are used at once: hardware: {profile: NAME} and training: {engine: NAME}. With FILE, kernels are measured at the
-    shapes of its model, otherwise at those of a small transformer. It takes up to three minutes on a quiet machine.
+    They are used at once: hardware: {profile: NAME} and training: {engine: NAME}. With FILE, kernels are measured at
+    the shapes of its model, otherwise at those of a small transformer. It takes one to three minutes.
     """
     from simsys.lab.measure.report import measurement_dict, measurement_text
     from simsys.lab.measure.run import measure as run

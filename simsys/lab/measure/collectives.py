@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from simsys.lab.clock import Clock
 from simsys.lab.measure.timing import of_exchange, timed
+from simsys.lab.scenario import cores
 
 SIZES = tuple(1 << exponent for exponent in range(12, 27, 2))
 """Full buffers in bytes, 4 KiB to 64 MiB."""
@@ -63,7 +65,11 @@ class Exchanges:
         return timed(lambda: torch.add(x, y, out=out), threads=self.threads, budget_s=0.5).as_dict()
 
     def share(self) -> float:
-        """Delay of a computation beside an all-reduce, over the duration of the all-reduce alone."""
+        """Delay of a computation beside an all-reduce, over the duration of the all-reduce alone.
+
+        Where the ranks use all processor cores, the delay is the processor time of the all-reduce, which other
+        programs do not disturb.
+        """
         buffer = torch.randn(BESIDE_BYTES // 4, device=self.device)
         x = torch.randn(768, 768, device=self.device)
 
@@ -79,7 +85,7 @@ class Exchanges:
         def exchange() -> None:
             dist.all_reduce(buffer)
 
-        times = {}
+        times, cpu_s = {}, {}
         for name, call in (("compute", compute), ("exchange", exchange), ("beside", beside)):
             taken = []
             for _ in range(24):
@@ -89,8 +95,11 @@ class Exchanges:
                 self._finish()
                 taken.append(clock.taken())
             times[name] = of_exchange(taken, 1).seconds
-        share = (times["beside"] - times["compute"]) / times["exchange"]
-        return min(1.0, max(0.0, share))
+            cpu_s[name] = median([each.cpu_s for each in taken])
+        delay_s = times["beside"] - times["compute"]
+        if self.device.type == "cpu" and cores() <= self.ranks * self.threads:
+            delay_s = (cpu_s["beside"] - cpu_s["compute"]) / self.threads
+        return min(1.0, max(0.0, delay_s / times["exchange"]))
 
     def _call(self, kind: str, nbytes: int) -> Callable[[], object]:
         whole = torch.ones(nbytes // 4, device=self.device)

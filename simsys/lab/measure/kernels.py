@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,7 +66,7 @@ class Kernels:
                     if 2.0 * rows * inner * columns > MOST_FLOP and self.device.type == "cpu":
                         continue
                     x, w = self._random(rows, inner, dtype=kind), self._random(columns, inner, dtype=kind)
-                    timing = self._timed(lambda x=x, w=w: functional.linear(x, w), 0.03)
+                    timing = self._timed(partial(functional.linear, x, w), 0.03)
                     yield {"dtype": dtype, "m": rows, "n": columns, "k": inner, **timing.as_dict()}
 
     def triad(self) -> Timing:
@@ -118,12 +119,12 @@ class Kernels:
         """Both passes of attention over a micro-batch."""
         shapes, kind = self.shapes, DTYPES[dtype]
         size = shapes.batch_size, shapes.heads, shapes.length, shapes.head_size
-        joint = [self._random(*size, dtype=kind).requires_grad_() for _ in range(3)]
+        query, key, value = (self._random(*size, dtype=kind).requires_grad_() for _ in range(3))
         upstream = self._random(*size, dtype=kind)
 
         def both() -> object:
-            out = functional.scaled_dot_product_attention(*joint, is_causal=shapes.causal)
-            return torch.autograd.grad(out, joint, upstream)
+            out = functional.scaled_dot_product_attention(query, key, value, is_causal=shapes.causal)
+            return torch.autograd.grad(out, (query, key, value), upstream)
 
         return self._timed(both)
 
