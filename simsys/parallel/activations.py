@@ -18,8 +18,8 @@ from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart
 from simsys.sums import ordered_sum
 
 LOGIT_COPIES = 2
-"""The loss in 32 bit has the logits and their gradient, in addition to the kept logits in 16 bit. In training in 32 bit
-the kept elements of the head, which are counted for 16 bit, are these two."""
+"""The loss in 32 bit has the logits and their gradient, in addition to the kept logits in 16 bit. In training in 32
+bit the kept elements of the head, which are counted for 16 bit, are these two."""
 
 Gathered = Literal["none", "units", "all"]
 """Temporarily gathered part of sharded weights:

@@ -10,15 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simsys.lab.measure.shapes import MOST_FLOP, ROWS, Shapes
+from simsys.lab.measure.shapes import LARGE_BYTES, MEDIUM_BYTES, MOST_FLOP, ROWS, WEIGHTS, Shapes
 from simsys.lab.measure.timing import Timing, timed
 from simsys.lab.models.loss import language_loss
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-LARGE_BYTES, MEDIUM_BYTES = 1 << 26, 1 << 24
-"""Sizes of buffers: beyond caches, and as of a model's larger tensors."""
-WEIGHTS = 1 << 23
-"""Weights of the measured update."""
 
 
 class Kernels:

@@ -13,8 +13,7 @@ from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import algorithm_of
 from simsys.fidelity.kernel_fit import KernelFit, fit_gemm
 from simsys.fidelity.tables.kernel_rows import MeasuredKernels
-from simsys.lab.measure.kernels import LARGE_BYTES, MEDIUM_BYTES, WEIGHTS
-from simsys.lab.measure.shapes import Shapes
+from simsys.lab.measure.shapes import LARGE_BYTES, MEDIUM_BYTES, WEIGHTS, Shapes
 from simsys.sums import ordered_sum
 
 ELEMENT_BYTES = {"fp32": 4.0, "bf16": 2.0}
@@ -101,6 +100,34 @@ def device_profile(measured: Measured) -> dict[str, Any]:
     kernels, bandwidth = measured.kernels, measured.memory_bytes_per_s
     peaks = {dtype: PEAK_MARGIN * _fastest(kernels["gemm"], dtype) for dtype in ELEMENT_BYTES}
     fits = {dtype: _fit(measured, dtype, peak) for dtype, peak in peaks.items()}
+    efficiency = _efficiency(measured, peaks, fits)
+    return {
+        "name": measured.name,
+        "vendor": "CPU" if measured.on_cpu else measured.device["name"],
+        "peak": {dtype: f"{peak / 1e12:.5g} TFLOP/s" for dtype, peak in peaks.items()},
+        "memory": f"{measured.memory_bytes / (measured.ranks if measured.on_cpu else 1) / 2**30:.4g} GiB",
+        "memory_bandwidth": f"{bandwidth / 1e9:.4g} GB/s",
+        "link": {"kind": "shared_memory" if measured.on_cpu else "pcie", **_link(measured)},
+        **({} if measured.on_cpu else _pcie(kernels)),
+        "efficiency": efficiency,
+        "kernel_floor": {"gemm": {dtype: f"{fit.floor_s * 1e6:.4g} us" for dtype, fit in _with_default(fits).items()}},
+        "sources": _device_sources(measured, kernels),
+        "fits": {
+            f"efficiency.gemm.{dtype}": {
+                "fitted_on": f"{fit.kernels} products measured here",
+                "error": _share(fit.error_unseen),
+                "error_of_fit": _share(fit.error),
+                "command": "simsys measure",
+                "as_of": str(measured.day),
+            }
+            for dtype, fit in fits.items()
+        },
+    }
+
+
+def _efficiency(measured: Measured, peaks: Mapping[str, float], fits: Mapping[str, KernelFit]) -> dict[str, Any]:
+    """Shares of the peaks, by kind and dtype."""
+    kernels, bandwidth = measured.kernels, measured.memory_bytes_per_s
     tokens, shapes = measured.shapes.tokens, measured.shapes
     shares = {
         "memory": {"default": min(1.0, measured.rate_of_sums / bandwidth)},
@@ -126,28 +153,7 @@ def device_profile(measured: Measured) -> dict[str, Any]:
         efficiency[kind] = {
             dtype: [{"rows": 1, "compute": 1.0, "memory": _share(share)}] for dtype, share in by_dtype.items()
         }
-    return {
-        "name": measured.name,
-        "vendor": "CPU" if measured.on_cpu else measured.device["name"],
-        "peak": {dtype: f"{peak / 1e12:.5g} TFLOP/s" for dtype, peak in peaks.items()},
-        "memory": f"{measured.memory_bytes / (measured.ranks if measured.on_cpu else 1) / 2**30:.4g} GiB",
-        "memory_bandwidth": f"{bandwidth / 1e9:.4g} GB/s",
-        "link": {"kind": "shared_memory" if measured.on_cpu else "pcie", **_link(measured)},
-        **({} if measured.on_cpu else _pcie(kernels)),
-        "efficiency": efficiency,
-        "kernel_floor": {"gemm": {dtype: f"{fit.floor_s * 1e6:.4g} us" for dtype, fit in _with_default(fits).items()}},
-        "sources": _device_sources(measured, kernels),
-        "fits": {
-            f"efficiency.gemm.{dtype}": {
-                "fitted_on": f"{fit.kernels} products measured here",
-                "error": round(min(1.0, fit.error_unseen), 4),
-                "error_of_fit": round(min(1.0, fit.error), 4),
-                "command": "simsys measure",
-                "as_of": str(measured.day),
-            }
-            for dtype, fit in fits.items()
-        },
-    }
+    return efficiency
 
 
 def node_profile(measured: Measured) -> dict[str, Any]:

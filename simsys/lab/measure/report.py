@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simsys.lab.measure.kernels import LARGE_BYTES, MEDIUM_BYTES, WEIGHTS
 from simsys.lab.measure.profiles import UPDATE_BYTES, Measured
 from simsys.lab.measure.run import Measurement
+from simsys.lab.measure.shapes import LARGE_BYTES, MEDIUM_BYTES, WEIGHTS
 
 RULE = (
     "time of a kernel: the median of samples that no other program disturbed, else the median processor time; "

@@ -76,13 +76,7 @@ def measure(
         raise UsageError(f"{name!r} is no name of a profile; write letters, digits, dots and dashes")
     started_s, shapes = time.perf_counter(), shapes or Shapes()
     ranks = ranks or default_ranks(threads, device)
-    try:
-        raw.mkdir(parents=True, exist_ok=True)
-        for file in ("device.json", "exchanges.json"):
-            (raw / file).unlink(missing_ok=True)
-        (raw / "shapes.json").write_text(json.dumps(shapes.as_dict()), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write {raw}: {error.strerror}") from error
+    _prepare(raw, shapes)
     arguments = [str(raw), "--device", device]
     say(f"measuring kernels with {threads} threads")
     Launch(arguments, 1, threads, raw, module=WORKER).run()
@@ -102,6 +96,17 @@ def measure(
     files = _write(folder, profiles(measured))
     check(name, folder)
     return Measurement(measured, files, raw, time.perf_counter() - started_s)
+
+
+def _prepare(raw: Path, shapes: Shapes) -> None:
+    """Make the folder of samples and leave the shapes there."""
+    try:
+        raw.mkdir(parents=True, exist_ok=True)
+        for file in ("device.json", "exchanges.json"):
+            (raw / file).unlink(missing_ok=True)
+        (raw / "shapes.json").write_text(json.dumps(shapes.as_dict()), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {raw}: {error.strerror}") from error
 
 
 def default_ranks(threads: int, device: str) -> int:

@@ -12,6 +12,10 @@ ROWS = (64, 128, 256, 512, 1024, 2048, 4096)
 """Rows (tokens) of measured products."""
 MOST_FLOP = 4e10
 """Larger products are not measured on a CPU."""
+LARGE_BYTES, MEDIUM_BYTES = 1 << 26, 1 << 24
+"""Sizes of buffers: beyond caches, and as of a model's larger tensors."""
+WEIGHTS = 1 << 23
+"""Weights of the measured update."""
 
 
 @dataclass(frozen=True)

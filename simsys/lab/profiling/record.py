@@ -59,7 +59,7 @@ def record_profile(trainer: BaseTrainer, folder: Path) -> dict[str, Any]:
     memory["peak"] = standing + trace.peak_growth_bytes()
     if trainer.device.type == "cuda":
         memory["peak"] = torch.cuda.max_memory_allocated()
-    memory["activations and buffers"] = memory["peak"] - standing - (0 if kept else memory["gradients"])
+    memory["activations and buffers"] = memory["peak"] - standing
     found = {
         "iteration_s": row["wall_s"],
         "phases_s": trace.phase_s(),
