@@ -58,10 +58,10 @@ def measure(
 
     Args:
         name: Name of the profiles.
-        folder: Folder of profiles, in which ``gpus``, ``nodes`` and ``engines`` are written.
+        folder: Folder of profiles to write to.
         raw: Folder for all samples and logs.
         shapes: Shapes of a model; by default of a small transformer.
-        ranks: Ranks of the node; by default the processor cores over the threads, or the GPUs.
+        ranks: Ranks of the node; by default one for each device.
         threads: Threads of each rank.
         device: ``auto``, ``cpu`` or ``cuda``.
         say: Called with notes.
@@ -72,11 +72,8 @@ def measure(
         TrainingError: A measuring process is lost.
     """
     require_torch()
-    if not name or name != Path(name).name:
-        raise UsageError(f"{name!r} is no name of a profile; write letters, digits, dots and dashes")
-    started_s, shapes = time.perf_counter(), shapes or Shapes()
-    ranks = ranks or default_ranks(threads, device)
-    _prepare(raw, shapes)
+    started_s, shapes, ranks = time.perf_counter(), shapes or Shapes(), ranks or default_ranks(threads, device)
+    _prepare(name, raw, shapes)
     arguments = [str(raw), "--device", device]
     say(f"measuring kernels with {threads} threads")
     Launch(arguments, 1, threads, raw, module=WORKER).run()
@@ -98,8 +95,10 @@ def measure(
     return Measurement(measured, files, raw, time.perf_counter() - started_s)
 
 
-def _prepare(raw: Path, shapes: Shapes) -> None:
-    """Make the folder of samples and leave the shapes there."""
+def _prepare(name: str, raw: Path, shapes: Shapes) -> None:
+    """Check the name of the profiles, make the folder of samples and leave the shapes there."""
+    if not name or name != Path(name).name:
+        raise UsageError(f"{name!r} is no name of a profile; write letters, digits, dots and dashes")
     try:
         raw.mkdir(parents=True, exist_ok=True)
         for file in ("device.json", "exchanges.json"):
