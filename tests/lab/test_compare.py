@@ -18,7 +18,7 @@ ONCE = {"gradient_accumulation_steps": 1}
 SMALL = {"bucket_size": "64 KiB", "first_bucket_size": "16 KiB"}
 
 CASES = {
-    "ddp": scenario("DDP", model=PLAIN, training=ONCE),
+    "ddp": scenario("DDP", model={**PLAIN, "vocab_size": 4096}, training=ONCE),
     "ddp, small buckets": scenario("DDP", model=PLAIN, training={**ONCE, "options": SMALL}),
     "ddp, tied": scenario("DDP", model={**PLAIN, "tied_embeddings": True}, training={**ONCE, "options": SMALL}),
     "ddp, accumulation": scenario("DDP", model=PLAIN, training={"gradient_accumulation_steps": 4, "options": SMALL}),
@@ -44,7 +44,7 @@ def test_collectives_of_a_real_iteration_are_the_simulated_ones(name: str, tmp_p
     found = compared(tmp_path, CASES[name])
     measured = found["collectives"]["measured"]
     assert measured == found["collectives"]["predicted"]
-    assert len(measured) > 1
+    assert measured
     for component in ("parameters", "gradients", "optimizer"):
         memory = found["memory_bytes"][component]
         assert memory["measured"] == memory["predicted"]
