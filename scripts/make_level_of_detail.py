@@ -23,14 +23,16 @@ sys.path.insert(0, str(ROOT))
 from scripts.generated import write_or_check  # noqa: E402
 from simsys.check import check_file  # noqa: E402
 from simsys.config.experiment import SimulationConfig  # noqa: E402
+from simsys.contents.printed import printed  # noqa: E402
 from simsys.level_study.attribution import attribute  # noqa: E402
 from simsys.level_study.compare import Settings  # noqa: E402
 from simsys.level_study.conclusion import conclude  # noqa: E402
 from simsys.level_study.study import study  # noqa: E402
 from simsys.level_study.variants import HIGH  # noqa: E402
+from simsys.plots.drawing import write_figure  # noqa: E402
+from simsys.plots.picture import draw  # noqa: E402
 from simsys.report.export import json_text  # noqa: E402
 from simsys.report.level_study_page import page_text  # noqa: E402
-from simsys.report.level_study_plot import plot_comparison  # noqa: E402
 from tests.helpers import reference_executor  # noqa: E402
 
 FOLDER = ROOT / "docs"
@@ -74,7 +76,8 @@ def texts(data: dict[str, Any]) -> dict[str, str]:
     """The page and the plot, by file name; what is concluded from the figures is concluded anew."""
     data = {**data, "conclusion": conclude(data)}
     with tempfile.TemporaryDirectory() as folder:
-        picture = plot_comparison(data, Path(folder) / f"{NAME}.svg").read_text(encoding="utf-8")
+        file = write_figure(draw(printed("lod", data), "level_of_detail"), Path(folder) / f"{NAME}.svg")
+        picture = file.read_text(encoding="utf-8")
     return {f"{NAME}.md": page_text(data, COMMAND, f"{NAME}.svg"), f"{NAME}.svg": picture}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simsys.searches import search
     from simsys.simulator import DistributedAISimulator, load_config
     from simsys.sweeps import sweep
+    from simsys.traces.event_file import read_events
 
 _LAZY = {
     "ConfigError": "simsys.errors",
@@ -41,6 +42,7 @@ _LAZY = {
     "emit": "simsys.deployments",
     "load_config": "simsys.simulator",
     "read_back": "simsys.deployments",
+    "read_events": "simsys.traces.event_file",
     "search": "simsys.searches",
     "sweep": "simsys.sweeps",
 }
@@ -63,6 +65,7 @@ __all__ = [
     "emit",
     "load_config",
     "read_back",
+    "read_events",
     "search",
     "sweep",
 ]

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 
 import click
 
 from simsys.commands import (
+    analyze,
     calibrate,
     catalogue,
+    chakra,
     check,
     collectives,
     compare,
     emit,
+    import_topology,
     import_trace,
     lab,
     lod,
     measure,
     memory,
+    plot,
     report,
     run,
+    scale,
     search,
     sweep,
     topology,
@@ -34,11 +40,7 @@ simsys simulates distributed AI training and LLM serving. For example:
   simsys run experiments/experiment_config.yaml
   simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
-
-Commands: run, sweep, search, compare, report, check, memory, topology,
-collectives, lod, import-trace, validate, calibrate, emit, measure,
-lab, list, show.
-'simsys COMMAND --help' says more."""
+"""
 
 
 def main() -> None:
@@ -59,7 +61,8 @@ def cli(ctx: click.Context) -> None:
     not fit its hardware; 4 internal error; 130 interrupted.
     """
     if ctx.invoked_subcommand is None:
-        answer(START)
+        names = textwrap.fill(f"Commands: {', '.join(cli.commands)}.", 76, break_on_hyphens=False)
+        answer(f"{START}\n{names}\n'simsys COMMAND --help' says more.")
 
 
 for _command in (
@@ -71,9 +74,14 @@ for _command in (
     collectives.collectives,
     topology.topology,
     import_trace.import_trace,
+    import_topology.import_topology,
+    chakra.chakra,
     lod.lod,
     compare.compare,
+    analyze.analyze,
+    scale.scale,
     report.report,
+    plot.plot,
     validate.validate,
     calibrate.calibrate,
     emit.emit,

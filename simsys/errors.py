@@ -7,7 +7,7 @@
     │   ├── ConfigError         2  one or more problems in a file, each with its place
     │   ├── SettingError        2  a setting that turns out wrong while the scenario is simulated
     │   ├── UnknownNameError    2  a name that no registry or folder knows ("did you mean")
-    │   └── TraceError          2  a request trace that cannot be read, with the row
+    │   └── TraceError          2  a trace that cannot be read, with the row
     ├── InfeasibleError         3  a valid scenario that does not fit
     │   ├── InfeasibleConfigError 3  scenarios of a file that do not fit, each with its place
     │   └── OutOfMemoryError    3  an allocation beyond a device's memory
@@ -121,7 +121,7 @@ class UnknownNameError(UsageError):
 
 
 class TraceError(UsageError):
-    """A request trace that cannot be read; the message names the file and the row."""
+    """A trace, of requests or of a run, that cannot be read; the message names the file and the row."""
 
 
 class InfeasibleError(SimsysError):

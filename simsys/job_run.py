@@ -69,6 +69,9 @@ class JobRun:
         self.executor.firsts_alike = alike
         if alone_until_s is not None:
             self.executor.alone_until_s = alone_until_s
+        for hook in self.executor.probes.represented:
+            for rank, ranks in self.executor.stands_for.items():
+                hook(rank, ranks)
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
         self._busy_s = self.executor.busy_seconds(self.executor.ranks())

@@ -8,7 +8,7 @@ that raises is reported and removed, and the run continues (as with trio's instr
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simsys.ops import Operation, Recv
@@ -27,6 +27,9 @@ class Probe:
     indispensable: ClassVar[bool] = False
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""
 
+    def represented(self, rank: int, ranks: Sequence[int]) -> None:
+        """A rank is simulated, for all of `ranks`, which do the same at the same time; reported before all else."""
+
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """An operation runs from `started_s` to `ended_s`; reported once, as soon as its end is known.
 
@@ -42,6 +45,9 @@ class Probe:
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
         """The memory in use on a rank's GPU has changed."""
+
+    def memory_by_name(self, rank: int, held_bytes: Mapping[str, int], now_s: float) -> None:
+        """The memory in use on a rank's GPU has changed; by component. Copy the mapping to keep it."""
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """A framework module has begun or ended a phase, such as ``iteration_start``."""
@@ -121,6 +127,13 @@ class Probe:
         """True if this hook is called: by default, if the probe overrides it."""
         return getattr(type(self), hook) is not getattr(Probe, hook)
 
+    def of_job(self, name: str) -> Probe:
+        """The probe that observes the job of this name on a shared cluster: by default, one for all jobs.
+
+        If jobs are simulated again, with links that they share, it is asked again.
+        """
+        return self
+
 
 def as_one(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
     """What calls all hooks of a kind; of a single one, the hook itself, for loops that do little else."""
@@ -134,15 +147,21 @@ def as_one(hooks: Sequence[Callable[..., object]]) -> Callable[..., object]:
     return call_all
 
 
-HOOKS = tuple(name for name, value in vars(Probe).items() if callable(value) and name[0] != "_" and name != "hears")
+HOOKS = tuple(
+    name
+    for name, value in vars(Probe).items()
+    if callable(value) and name[0] != "_" and name not in ("hears", "of_job")
+)
 
 
 class Probes:
     """The probes of one run, indexed by hook: ``for hook in probes.operation: hook(…)``."""
 
+    represented: tuple[Callable[[int, Sequence[int]], None], ...]
     operation: tuple[Callable[[Operation, float, float], None], ...]
     waited: tuple[Callable[[Recv, float, float, float], None], ...]
     memory: tuple[Callable[[int, float, float], None], ...]
+    memory_by_name: tuple[Callable[[int, Mapping[str, int], float], None], ...]
     mark: tuple[Callable[[int, str, float], None], ...]
     repeated: tuple[Callable[[int, int, float, float, int], None], ...]
     cycles_left_out: tuple[Callable[[int, int, float, float], None], ...]

@@ -79,8 +79,7 @@ class SharedCluster:
     Args:
         built: A scenario with jobs.
         probes: Further observers.
-        sharing: By number, jobs with transfers on shared links; other jobs use idle links. If it is empty, the
-            settings decide for all jobs.
+        sharing: By number, jobs with transfers on shared links; other jobs use idle links. None: as the settings say.
         before: An earlier run of this cluster and these jobs, whose descriptions are reused.
     """
 
@@ -141,7 +140,8 @@ class SharedCluster:
             job = replace(job, told_apart=sharing.told_apart)
         part = self._parts[index] = PlatformPart(self.platform, gpus)
         until_s = None if sharing.alone else partial(self._manager.alone_until_s, index, self._sharing)
-        run = JobRun(job, part, self._probes, links=links, carried=sharing.carried, alone_until_s=until_s)
+        probes = [probe.of_job(self._given[index].name) for probe in self._probes]
+        run = JobRun(job, part, probes, links=links, carried=sharing.carried, alone_until_s=until_s)
         self._runs[index] = run
 
         def ended(event: Event) -> None:

@@ -79,9 +79,13 @@ class DistributedAISimulator:
         Raises:
             OutputError: If one could not be written.
         """
-        from simsys.report.plots import plot_run
+        from simsys.contents.run import content_of
+        from simsys.plots.observed import observed
+        from simsys.plots.picture import write_pictures
 
-        return plot_run(self._result(), Path(folder) / self.config.name)
+        result = self._result()
+        content = content_of(self.config, result, observed(self.config, result))
+        return write_pictures(content, Path(folder) / self.config.name)
 
     def export_results(self, folder: str | Path = "results") -> list[Path]:
         """Write the resolved config, the results, the rows and the bottlenecks below ``folder/<name>``.

@@ -110,6 +110,7 @@ def test_every_hook_of_a_probe_does_nothing_until_overridden() -> None:
         "operation": 3,
         "waited": 4,
         "memory": 3,
+        "memory_by_name": 3,
         "mark": 3,
         "repeated": 5,
         "cycles_left_out": 4,

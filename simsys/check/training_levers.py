@@ -85,14 +85,14 @@ def full_recompute(job: TrainingJob) -> Iterator[Lever]:
 def more_tensor(job: TrainingJob) -> Iterator[Lever]:
     """Larger tensor-parallel groups in place of replicas, within a node (Narayanan et al. 2021, §3.2)."""
     for degree in range(job.layout.tensor + 1, min(job.cluster.gpus_per_node, MAX_TENSOR_DEGREE) + 1):
-        yield from _fewer_replicas(job, "tp_degree", degree)
+        yield from with_degree(job, "tp_degree", degree)
 
 
 def more_stages(job: TrainingJob) -> Iterator[Lever]:
     """More pipeline stages in place of replicas, with at least a micro-batch for each."""
     stages = 2 * job.layout.pipeline
     while stages <= job.cluster.num_gpus:
-        for lever in _fewer_replicas(job, "pp_stages", stages):
+        for lever in with_degree(job, "pp_stages", stages):
             if lever.get("training.gradient_accumulation_steps", job.settings.gradient_accumulation_steps) >= stages:
                 yield lever
         stages *= 2
@@ -198,8 +198,16 @@ def _more_sharding(job: TrainingJob, data: str) -> Iterator[Lever]:
         yield lever
 
 
-def _fewer_replicas(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
-    """A larger degree with proportionally more micro-batches for fewer replicas, where the numbers divide evenly."""
+def with_degree(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
+    """Another degree on the present GPUs, with an unchanged global batch, where the numbers divide evenly.
+
+    A larger degree leaves fewer replicas, with proportionally more micro-batches.
+
+    Args:
+        job: The job.
+        key: The setting of ``parallelism``, such as ``tp_degree``.
+        degree: Its value.
+    """
     given, layout = job.config.parallelism, job.layout
     degrees = {"tp_degree": layout.tensor, "cp_degree": layout.context, "pp_stages": layout.pipeline, key: degree}
     replicas, rest = divmod(job.cluster.num_gpus, degrees["tp_degree"] * degrees["cp_degree"] * degrees["pp_stages"])
@@ -210,7 +218,8 @@ def _fewer_replicas(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
         return
     lever: dict[str, Any] = {f"parallelism.{key}": degree}
     if given.strategy is not None:
-        data = next((part for part in DATA_STRATEGIES if part in given.parts and replicas > 1), "")
+        named = next((part for part in DATA_STRATEGIES if part in given.parts), "DDP")
+        data = named if replicas > 1 else ""
         lever["parallelism.strategy"] = _strategy(job, data, **{key: degree})
     if given.dp_degree is not None:
         lever["parallelism.dp_degree"] = replicas

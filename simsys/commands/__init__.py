@@ -2,6 +2,5 @@
 
 Start with `run.py`; `options.py` has what commands share. A new command is a new file, listed in `simsys/cli.py`.
 Much is imported within functions, so that `simsys --help` and errors come at once.
-May import: build, check, comparisons, config, deployments, errors, fidelity, html, interrupts, lab, level_study,
-report, searches, serving, sweeps, units, user_modules.
+May import: everything but cli.
 """

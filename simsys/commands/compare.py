@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common, look_for_modules, no_modules
+from simsys.commands.options import JSON, REPORT, answer_json, common, look_for_modules, no_modules, write_report
 from simsys.commands.run import LIMIT_S, THRESHOLD_FAILED
 from simsys.report.console import answer, say
 
@@ -65,6 +65,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, sources: Sequence[str]
     help="Limit of the estimated processor time of a scenario, in seconds.",
 )
 @click.option("--yes", is_flag=True, help="Simulate scenarios that exceed the limit, too.")
+@REPORT
 @JSON
 @common
 def compare(
@@ -75,6 +76,7 @@ def compare(
     thresholds: Sequence[Threshold],
     limit_s: float,
     yes: bool,
+    report: Path | None,
     as_json: bool,
 ) -> int:
     """Compare scenarios, results and measurements with the first of them.
@@ -88,6 +90,7 @@ def compare(
     from simsys.comparisons.comparison import compare as compared
     from simsys.comparisons.sources import Change
     from simsys.comparisons.text import comparison_text
+    from simsys.contents.printed import printed
 
     changed = [Change(sources[0], text.split(";")) for text in changes]
     found = compared(*sources, *changed, seeds=seeds, limit_s=math.inf if yes else limit_s, thresholds=thresholds)
@@ -96,6 +99,8 @@ def compare(
         answer_json({"comparison": found.as_dict(), "failed": failed})
     else:
         answer(comparison_text(found, everything=everything), headline=True)
+    for path in write_report(printed("compare", {"comparison": found.as_dict()}), report):
+        say(f"wrote {path}")
     for text in failed:
         say(f"failed: {text}")
     return THRESHOLD_FAILED if failed else 0

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import click
 
-from simsys.commands.options import JSON, SCENARIO, SCHEMA_VERSION, SET, answer_json, common, experiment
+from simsys.commands.options import (
+    JSON,
+    REPORT,
+    SCENARIO,
+    SCHEMA_VERSION,
+    SET,
+    answer_json,
+    common,
+    experiment,
+    write_report,
+)
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
@@ -37,6 +47,7 @@ NAME = "level_of_detail"
     "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
 )
 @click.option("--no-files", is_flag=True, help="Write no files.")
+@REPORT
 @JSON
 @common
 def lod(
@@ -51,9 +62,11 @@ def lod(
     repeats: int | None,
     out: Path,
     no_files: bool,
+    report: Path | None,
     as_json: bool,
 ) -> int:
     """Simulate the scenarios in FILE at both levels of detail, and compare cost and results."""
+    from simsys.contents.printed import printed
     from simsys.level_study.compare import Settings
     from simsys.level_study.study import study
     from simsys.report.level_study import comparison_text
@@ -75,6 +88,8 @@ def lod(
     )
     refused = data["refused"]
     files = [] if no_files or not data["scenarios"] else _write(data, out)
+    if data["scenarios"]:
+        files += write_report(printed("lod", data), report)
     if as_json:
         answer_json({**data, "files": [str(path) for path in files]})
     elif data["scenarios"]:
@@ -89,10 +104,12 @@ def lod(
 
 def _write(data: dict[str, object], out: Path) -> list[Path]:
     """Write the comparison as JSON and as a picture."""
+    from simsys.contents.printed import printed
+    from simsys.plots.drawing import write_figure
+    from simsys.plots.picture import draw
     from simsys.report.export import json_text
     from simsys.report.files import write_files
-    from simsys.report.level_study_plot import plot_comparison
 
     text = json_text({"schema_version": SCHEMA_VERSION, **data})
     files = write_files(out, {f"{NAME}.json": lambda file: file.write(text)})
-    return [*files, plot_comparison(data, out / f"{NAME}.png")]
+    return [*files, write_figure(draw(printed("lod", data), NAME), out / f"{NAME}.png")]

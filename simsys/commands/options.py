@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from simsys.report.console import DEBUG, answer
 from simsys.user_modules import UserModules, looked_for
+
+if TYPE_CHECKING:
+    from simsys.contents.printed import Printed
+    from simsys.contents.run import RunContent
+    from simsys.contents.sweep import SweepContent
 
 SCHEMA_VERSION = 1
 """Version of the JSON output; incremented by changes that could break a reader."""
@@ -48,6 +53,12 @@ def _has_folder() -> bool:
 FILE = click.argument("file", type=click.Path(path_type=Path))
 SCENARIO = click.option("--scenario", "names", metavar="NAME", multiple=True, help="Select a scenario. Repeatable.")
 SET = click.option("--set", "assignments", metavar="PATH=VALUE", multiple=True, help="Change a setting. Repeatable.")
+REPORT = click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write an HTML report, as 'simsys report' does.",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
@@ -66,6 +77,25 @@ def common(function: Function) -> Function:
     """Add the options common to all commands."""
     debug = _flag("--debug", _debug, "Print the traceback of an error.")
     return _flag("--no-color", _no_color, "No colours; same as NO_COLOR.")(debug(function))
+
+
+def write_report(content: Sequence[RunContent] | SweepContent | Printed, path: Path | None) -> list[Path]:
+    """Write the page of some content, if there is a path for it; return the files.
+
+    Raises:
+        OutputError: If it cannot be written.
+    """
+    if path is None:
+        return []
+    from simsys.html.page import write_page
+    from simsys.html.sources import page_of
+
+    return [write_page(page_of(content), path)]
+
+
+def repeated(option: str, values: Sequence[str]) -> list[str]:
+    """The words of an option that is given once for each value."""
+    return [text for value in values for text in (option, value)]
 
 
 def answer_json(content: dict[str, Any]) -> None:

@@ -24,8 +24,8 @@ def report(results: Sequence[Path], out: Path) -> int:
     everything that it shows, and needs no network.
     """
     from simsys.html.page import write_page
-    from simsys.html.sources import page_of
+    from simsys.html.sources import page_of_paths
 
-    write_page(page_of(results), out)
+    write_page(page_of_paths(results), out)
     answer(str(out))
     return 0

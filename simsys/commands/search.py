@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from simsys import interrupts
-from simsys.commands.options import JSON, SET, answer_json, common, experiment
+from simsys.commands.options import JSON, REPORT, SET, answer_json, common, experiment, write_report
 from simsys.commands.search_emit import Emission, emission_options
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
@@ -43,6 +43,7 @@ def _processes() -> int:
     help="Largest number of simulations.",
 )
 @emission_options
+@REPORT
 @JSON
 @common
 def search(
@@ -54,6 +55,7 @@ def search(
     jobs: int,
     simulations: int,
     emission: Emission,
+    report: Path | None,
     as_json: bool,
 ) -> int:
     """Find the best layouts of training, or deployments for serving, of FILE; exit with 3 if nothing is feasible.
@@ -64,6 +66,7 @@ def search(
     'maximize: goodput', the greatest such rate is found.
     """
     from simsys.config.scenarios import read_scenario
+    from simsys.contents.printed import printed
     from simsys.errors import InfeasibleError
     from simsys.report.search import search_text
     from simsys.searches import search as find
@@ -79,6 +82,8 @@ def search(
     if not as_json:
         answer(search_text(found))
     emitted = emission.write(config, [each.settings for each in found.best])
+    for path in write_report(printed("search", found.as_dict()), report):
+        say(f"wrote {path}")
     if as_json:
         answer_json({**found.as_dict(), **emitted.as_dict()})
     elif lines := emitted.lines():

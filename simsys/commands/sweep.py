@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simsys import interrupts
-from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
+from simsys.commands.options import (
+    JSON,
+    REPORT,
+    SCENARIO,
+    SET,
+    answer_json,
+    common,
+    experiment,
+    repeated,
+    write_report,
+)
+from simsys.errors import UsageError
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
@@ -83,6 +94,7 @@ def sweep() -> None:
 @click.option(
     "--rows", type=click.IntRange(0), default=ROWS, show_default=True, help="Most printed rows; files have all rows."
 )
+@REPORT
 @JSON
 @common
 def run(
@@ -97,6 +109,7 @@ def run(
     retry: bool,
     sort: str,
     rows: int,
+    report: Path | None,
     as_json: bool,
 ) -> int:
     """Simulate the points of the section 'sweep' of FILE that are not in the store yet."""
@@ -107,6 +120,8 @@ def run(
     if cluster is not None and jobs is not None:
         raise click.UsageError("give either --jobs or --cluster; local:N has N workers")
     plans = read_plans(file, assignments, names)
+    if report is not None and len(plans) > 1:
+        raise UsageError(f"--report is of one sweep, and {file} has {len(plans)}: choose one with --scenario")
     for plan in plans:
         check_order(sort, plan.paths)
     start = local(jobs, timeout_s) if cluster is None else on_cluster(cluster, timeout_s)
@@ -122,15 +137,25 @@ def run(
                     _say_summary(plan.name, summary, files)
                     answer(sweep_text(table, plan.paths, plan.config.metrics, sort=sort, rows=rows) + "\n")
     except KeyboardInterrupt:
-        options = [text for value in assignments for text in ("--set", value)]
-        options += [text for value in names for text in ("--scenario", value)]
+        options = [*repeated("--set", assignments), *repeated("--scenario", names)]
         options += ["--cluster", cluster] if cluster is not None else []
         command = ["simsys", "sweep", str(file), *options, "--out", str(out)]
         say(f"interrupted; to run the rest: {shlex.join(command)}")
         codes.append(INTERRUPTED)
+    if INTERRUPTED not in codes and report is not None:
+        found[0]["files"] += map(str, _write_report(out / plans[0].name, report))
     if as_json:
         answer_json({"sweeps": found})
     return max(codes)
+
+
+def _write_report(folder: Path, path: Path) -> list[Path]:
+    """Write the page of a finished sweep; return the file."""
+    from simsys.contents.read import read_contents
+
+    pages = write_report(read_contents([folder]), path)
+    say(f"wrote {path}")
+    return pages
 
 
 def _run_one(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common, no_modules, with_modules
+from simsys.commands.options import JSON, REPORT, answer_json, common, no_modules, with_modules, write_report
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
     from simsys.fidelity.case import Case, Prediction
     from simsys.fidelity.tables.reading import Reading
+    from simsys.report.kineto import StepComparisons
     from simsys.report.validation import Validation
 
 
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     "--notes", type=click.Path(path_type=Path), help="YAML with the known causes of errors, by group, for that page."
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
+@REPORT
 @JSON
 @common
 def validate(
@@ -81,32 +83,29 @@ def validate(
     choices_page: Path | None,
     notes: Path | None,
     jobs: int,
+    report: Path | None,
     as_json: bool,
 ) -> None:
     """Predict the measured runs in FILES and report the errors; default: published figures.
 
     FILES may be tables of training, serving and nccl-tests results (recognised by their headers), results of 'vllm
-    bench serve' (per request with --save-detailed), or the output of nccl-tests as text or JSON. The last two can be
-    compared with your own experiment: --on FILE. Runs are simulated at medium detail, as by 'simsys run'; measured
-    values are used for comparison only. Rows that cannot be read are listed and skipped (or refused with --strict).
-    Rows that cannot be predicted are counted by reason.
+    bench serve' (per request with --save-detailed), the output of nccl-tests as text or JSON, or traces of PyTorch's
+    profiler, whose steps are compared by cause. All but tables can be compared with your own experiment: --on FILE.
+    Runs are simulated at medium detail, as by 'simsys run'. Unreadable rows are listed and skipped (or refused with
+    --strict). Rows that cannot be predicted are counted by reason.
     """
+    if _are_kineto(files):
+        return _compare_traces(click.get_current_context(), files, on, scenario, out, as_json=as_json)
     from simsys.fidelity.predict import Simulations
     from simsys.report.progress_bar import counting
-    from simsys.report.validation import Validation
 
-    readings = _readings(files, on, scenario, strict=strict)
-    cases = _cases(readings, held_out)
+    cases = _cases(readings := _readings(files, on, scenario, strict=strict), held_out)
     with counting("runs") as progress, Simulations(jobs, progress) as simulations:
         predictions = simulations.predict(cases)
-        read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
-    found = Validation(
-        predictions,
-        problems=[problem for each in readings for problem in each.problems],
-        warnings=[text for each in readings for text in each.warnings],
-    )
-    written = found.write(out) if out is not None else []
-    heading = partial(_heading, [reading.file for reading in readings], held_out)
+        read = [simulations.profiles(case.run) if case.run else frozenset() for case in cases]
+    found = _validation(readings, predictions)
+    written = [] if out is None else found.write(out)
+    heading = partial(_heading, [each.file for each in readings], held_out)
     if expected_errors is not None:
         from simsys.fidelity.expected import write_errors_by_regime
 
@@ -116,7 +115,56 @@ def validate(
 
         written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
     written += _write_choices(predictions, heading, expected_losses, choices_page, notes)
-    _print(found, written, as_json=as_json)
+    _print(found, written, report, as_json=as_json)
+
+
+def _validation(readings: Sequence[Reading], predictions: Sequence[Prediction]) -> Validation:
+    from simsys.report.validation import Validation
+
+    return Validation(
+        predictions,
+        problems=[problem for each in readings for problem in each.problems],
+        warnings=[text for each in readings for text in each.warnings],
+    )
+
+
+def _are_kineto(files: Sequence[Path]) -> bool:
+    """Whether the files are traces of PyTorch's profiler; raises UsageError if only some are."""
+    from simsys.errors import UsageError
+    from simsys.traces.kineto_file import is_kineto
+
+    traces = [file for file in files if is_kineto(file)]
+    if traces and len(traces) < len(files):
+        raise UsageError(f"{traces[0]} is a trace of a profiler, the others are not; compare it alone")
+    return bool(traces)
+
+
+def _compare_traces(
+    ctx: click.Context,
+    files: Sequence[Path],
+    on: Path | None,
+    scenario: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Compare the steps of traces with those of a scenario."""
+    from click.core import ParameterSource
+
+    from simsys.config.experiment import SimulationConfig
+    from simsys.errors import UsageError
+    from simsys.report.kineto import StepComparisons
+    from simsys.traces.kineto_file import read_kineto
+    from simsys.traces.prediction import compare_with_prediction
+
+    if on is None:
+        raise UsageError(f"{files[0]}: a trace does not say what was trained on what; name an experiment with --on")
+    for name in sorted(set(ctx.params) - {"files", "on", "scenario", "out", "as_json"}):
+        if ctx.get_parameter_source(name) not in (ParameterSource.DEFAULT, None):
+            raise UsageError(f"--{name.replace('_', '-')} is not for traces of a profiler")
+    config = SimulationConfig.from_yaml(on, scenario)
+    found = StepComparisons(config.name, compare_with_prediction([read_kineto(file) for file in files], config))
+    _print(found, found.write(out) if out is not None else [], as_json=as_json, key="steps")
 
 
 def _write_choices(
@@ -141,9 +189,21 @@ def _write_choices(
     return written
 
 
-def _print(found: Validation, written: Sequence[Path], *, as_json: bool) -> None:
+def _print(
+    found: Validation | StepComparisons,
+    written: Sequence[Path],
+    report: Path | None = None,
+    *,
+    as_json: bool,
+    key: str = "validation",
+) -> None:
+    """Write the report, if it is wanted, and print the answer."""
+    if report is not None:
+        from simsys.contents.printed import printed
+
+        written = [*written, *write_report(printed("validate", {key: found.as_dict()}), report)]
     if as_json:
-        answer_json({"validation": found.as_dict(), "files": [str(path) for path in written]})
+        answer_json({key: found.as_dict(), "files": [str(path) for path in written]})
     else:
         answer(found.text())
         for path in written:

@@ -50,7 +50,7 @@ def read_sides(sources: Sequence[Source], limit_s: float = math.inf) -> list[Sid
         ConfigError: With every problem of a file of scenarios.
         InfeasibleError: A scenario does not fit its hardware.
     """
-    sides = _told_apart([side for source in sources for side in _sides(source, limit_s)])
+    sides = _told_apart([side for source in sources for side in sides_of(source, limit_s)])
     if len(sides) < 2:
         raise UsageError("a comparison needs at least two scenarios, folders of results, or measurements")
     kinds = {side.kind: side for side in reversed(sides)}
@@ -60,7 +60,18 @@ def read_sides(sources: Sequence[Source], limit_s: float = math.inf) -> list[Sid
     return sides
 
 
-def _sides(source: Source, limit_s: float) -> list[Side]:
+def sides_of(source: Source, limit_s: float = math.inf) -> list[Side]:
+    """What a source names: a scenario, the scenarios of a file, the results of a run, or a measurement.
+
+    Args:
+        source: The source.
+        limit_s: Limit of the estimated processor time of a scenario.
+
+    Raises:
+        UsageError: If it cannot be read.
+        ConfigError: With every problem of a file of scenarios.
+        InfeasibleError: A scenario does not fit its hardware.
+    """
     if isinstance(source, SimulationConfig):
         return [_scenario(ScenarioPlan(source, sound(source)), source.name)]
     if isinstance(source, Change):

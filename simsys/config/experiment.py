@@ -65,6 +65,12 @@ class SimulationSettings(FrozenModel):
         default=False, description="Write the times of every request and token of a serving run"
     )
     duration: Seconds | None = Field(default=None, description="Simulated time after which a serving run ends")
+    metrics: list[str] = Field(
+        default_factory=list, description="Metrics of your own, such as my_metrics:TokensPerJoule"
+    )
+    analyses: list[str] = Field(
+        default_factory=list, description="Analyses of your own, such as my_analyses:UnusedMemory"
+    )
 
 
 SERVING_SECTIONS = ("serving", "workload", "slo")
@@ -165,6 +171,9 @@ class SimulationConfig(Changeable):
     @classmethod
     def _aliases(cls, data: Any) -> Any:
         """Move ``training.num_nodes`` to the hardware, where it belongs."""
+        if isinstance(data, dict) and "chakra" in data:
+            message = "a replay of Chakra traces is no scenario; carry it out with simsys chakra replay FILE"
+            raise invalid_at(("chakra",), message, data["chakra"])
         if not isinstance(data, dict) or not isinstance(data.get("training"), dict | TrainingConfig):
             return data
         training, hardware = data["training"], data.get("hardware")

@@ -150,6 +150,8 @@ class Core(Clocks):
         """Report the memory of a rank to the probes."""
         for hook in self.probes.memory:
             hook(rank, self.platform.devices[rank].memory.in_use_bytes, now_s)
+        for detailed in self.probes.memory_by_name:
+            detailed(rank, self.platform.devices[rank].memory.held, now_s)
 
     def at_end(self, check: Callable[[], None]) -> None:
         """Let `check` be called when nothing can happen any more; it raises if something is amiss."""

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from simsys.html.page import cell
-from simsys.html.scales import Scale, linear, logarithmic, tick_text
+from simsys.html.scales import Scale, linear, logarithmic
 from simsys.html.svg import Drawing
+from simsys.report.text import tick_text
 
 WIDTH = 760.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 10.0, 42.0

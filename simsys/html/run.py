@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from simsys.contents.run import TABLES, RunContent
 from simsys.html.blocks import Block, Figure, Figures, Items, Listing, Page, Section, Table
-from simsys.html.results import RunContent
 from simsys.html.run_pictures import pictures
 from simsys.metrics.definitions import metrics_by_name
+from simsys.report.metric_text import name_of, value_of
 from simsys.report.summary import headline
-from simsys.report.text import milliseconds, number, percent, share, time
-from simsys.units import Dimension, pretty, pretty_memory
+from simsys.units import pretty_memory
 
 MANY_ROWS = 60
 """Tables with more rows are shown some rows at a time."""
@@ -66,10 +66,15 @@ def _sections(run: RunContent) -> Iterator[Section]:
     yield Section("Headline", [_figures(run)])
     yield Section("Where the time goes", list(pictures(run)))
     yield Section("Bottlenecks", list(_bottlenecks(run.findings)))
-    yield Section("Tables", [_table(name, columns) for name, columns in run.tables.items() if name != "timeline"])
+    yield Section("Tables", [_table(name, columns) for name, columns in run.tables.items() if _is_shown(name)])
     yield Section("All metrics", [_all_metrics(run.metrics)])
     yield Section("Assumptions", list(_assumptions(run)))
     yield Section("How to repeat it", list(_repetition(run)))
+
+
+def _is_shown(table: str) -> bool:
+    """Whether a page has a table, which may be of one of several jobs; others are for pictures."""
+    return table.rpartition("_")[2] in TABLES and table != "timeline"
 
 
 def _figures(run: RunContent) -> Figures:
@@ -94,35 +99,6 @@ def _error(run: RunContent, metric: str) -> str:
         if text.startswith(begin) and text[len(begin) :][:2] in (" (", ", ", ": "):
             return "expected error" + text[len(begin) :]
     return ""
-
-
-def name_of(metric: str) -> str:
-    """The name of a metric without its unit, for people."""
-    for unit in ("_ms", "_s", "_bytes"):
-        metric = metric.removesuffix(unit) if not metric.endswith("_per_s") else metric
-    words = metric.replace("_per_s", " per s").replace("_", " ").split(" ")
-    return " ".join(
-        word.upper() if word in {"ttft", "tpot", "itl", "mfu", "hfu", "kv", "gpu", "slo"} else word for word in words
-    )
-
-
-def value_of(metric: str, value: Any) -> str:
-    """The value of a metric with its unit."""
-    if value is None or not isinstance(value, int | float):
-        return "–" if value is None else str(value)
-    known = metrics_by_name().get(metric)
-    unit = known.unit if known is not None else ""
-    if unit == "ms":
-        return milliseconds(value)
-    if unit == "s":
-        return time(value)
-    if unit == "bytes":
-        return pretty(value, Dimension.BYTES)
-    if unit == "share":
-        return share(value) if 0.0 <= value <= 1.0 else percent(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{number(value)} {unit}".strip()
 
 
 def _bottlenecks(findings: Mapping[str, Any]) -> Iterator[Block]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from simsys.contents.iteration import iteration_parts_s
+from simsys.contents.latencies import distribution, latencies_ms
+from simsys.contents.run import RunContent
 from simsys.html.blocks import Picture
 from simsys.html.charts import curves, stacked_bars
-from simsys.html.results import RunContent
 
 GIB = float(1 << 30)
 LATENCY_PARTS = {"queue": "mean_queue_ms", "prefill": "mean_prefill_ms", "decode": "mean_decode_ms"}
-LEVELS = 200
-"""Points of a distribution."""
 
 
 def pictures(run: RunContent) -> Iterator[Picture]:
@@ -20,7 +20,7 @@ def pictures(run: RunContent) -> Iterator[Picture]:
         yield from _training(run)
     elif run.kind == "serving":
         yield from _serving(run)
-    memory = run.result.get("memory_bytes") or {}
+    memory = run.memory_bytes
     if memory:
         parts = {name.replace("_", " "): nbytes / GIB for name, nbytes in memory.items()}
         caption = "Memory of the fullest GPU at its peak, by component"
@@ -31,24 +31,16 @@ def _training(run: RunContent) -> Iterator[Picture]:
     ranks = run.tables.get("ranks")
     if ranks and ranks.get("rank"):
         caption = "Time of an iteration by cause, on the first rank of each pipeline stage"
-        yield Picture(caption, stacked_bars(caption, _iteration_parts(ranks), "ms"))
+        bars = {
+            bar: {name: 1e3 * seconds for name, seconds in parts.items()}
+            for bar, parts in iteration_parts_s(run.tables).items()
+        }
+        yield Picture(caption, stacked_bars(caption, bars, "ms"))
     iterations = run.tables.get("iterations", {}).get("iteration_s", ())
     if len(iterations) > 2 and max(iterations) > 1.001 * min(iterations):
         caption = "Time of each iteration"
         points = [(float(place), 1e3 * seconds) for place, seconds in enumerate(iterations)]
         yield Picture(caption, curves(caption, {"iteration": points}, "iteration", "ms"))
-
-
-def _iteration_parts(ranks: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """The parts of an iteration in ms, by stage; computation without the optimizer, which is a part of its own."""
-    parts = [name for name in ranks if name.endswith("_s") and name != "compute_s"]
-    bars: dict[str, dict[str, float]] = {}
-    for place, (rank, stage) in enumerate(zip(ranks["rank"], ranks["stage"], strict=True)):
-        optimizer_s = ranks["optimizer_s"][place] if "optimizer_s" in ranks else 0.0
-        own = {"compute": 1e3 * (ranks["compute_s"][place] - optimizer_s)}
-        own |= {name.removesuffix("_s").replace("_", " "): 1e3 * ranks[name][place] for name in parts}
-        bars[f"stage {stage}, rank {rank}"] = own
-    return bars
 
 
 def _serving(run: RunContent) -> Iterator[Picture]:
@@ -77,27 +69,6 @@ def _distributions(run: RunContent, requests: Mapping[str, Sequence[float]]) -> 
             marks["SLO"] = run.metrics[f"slo_{key}_ms"]
         caption = f"Distribution of {name} over requests"
         yield Picture(caption, curves(caption, {name: distribution(values)}, "ms", "share (%)", log=True, marks=marks))
-
-
-def latencies_ms(requests: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """TTFT, TPOT and end-to-end latency of the completed requests, in ms."""
-    found: dict[str, list[float]] = {"ttft": [], "tpot": [], "e2el": []}
-    names = ("arrival_s", "first_token_s", "finished_s", "output_tokens")
-    for arrival_s, first_s, finished_s, tokens in zip(*(requests[name] for name in names), strict=True):
-        if first_s is None or finished_s is None:
-            continue
-        found["ttft"].append(1e3 * (first_s - arrival_s))
-        found["e2el"].append(1e3 * (finished_s - arrival_s))
-        if tokens > 1:
-            found["tpot"].append(1e3 * (finished_s - first_s) / (tokens - 1))
-    return found
-
-
-def distribution(values: Sequence[float]) -> list[tuple[float, float]]:
-    """Quantiles of sorted values: value and share in percent, at evenly spaced levels."""
-    last = len(values) - 1
-    places = range(last + 1) if last < LEVELS else (round(last * step / LEVELS) for step in range(LEVELS + 1))
-    return [(values[place], 100.0 * (place + 1) / len(values)) for place in places]
 
 
 def _course(line: Mapping[str, Sequence[float]]) -> Iterator[Picture]:

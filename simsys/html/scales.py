@@ -85,16 +85,3 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         if len(inside) <= most:
             return inside
     return inside[:: math.ceil(len(inside) / most)]
-
-
-def tick_text(value: float) -> str:
-    """A short text of a tick.
-
-    Example:
-        >>> tick_text(0.30000000000000004), tick_text(25000.0), tick_text(2e6)
-        ('0.3', '25k', '2M')
-    """
-    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= factor * (10 if unit == "k" else 1):
-            return f"{value / factor:.6g}{unit}"
-    return f"{value:.6g}"

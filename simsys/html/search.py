@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simsys.html.blocks import Block, Figure, Figures, Items, Page, Section, Table
-from simsys.html.run import name_of, value_of
+from simsys.report.metric_text import name_of, value_of
 from simsys.version import __version__
 
 MOST_METRICS = 12

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from simsys.contents.sweep import SweepContent, frontier, is_number
 from simsys.html.blocks import Figure, Figures, Items, Page, Picture, Section, Table
 from simsys.html.charts import curves, scatter
-from simsys.html.run import name_of
 from simsys.metrics.definitions import metrics_by_name
+from simsys.report.metric_text import name_of
 from simsys.version import __version__
 
 PAIRS = (("output_throughput", "p99_ttft_ms"), ("output_throughput", "p50_tpot_ms"))
@@ -19,14 +20,9 @@ MOST_CURVES = 8
 LONGEST_CELL = 120
 
 
-def sweep_page(name: str, columns: Mapping[str, Sequence[Any]], settings: Sequence[str]) -> Page:
-    """Lay out a sweep.
-
-    Args:
-        name: Its scenario.
-        columns: Its table (`simsys.sweeps.table.table_of`).
-        settings: The columns that are settings.
-    """
+def sweep_page(sweep: SweepContent) -> Page:
+    """Lay out a sweep."""
+    columns = sweep.columns
     states = Counter(columns["state"])
     total = len(columns["state"])
     counts = Figures([Figure("points", f"{total:,}"), *(Figure(state, f"{n:,}") for state, n in states.items())])
@@ -36,12 +32,12 @@ def sweep_page(name: str, columns: Mapping[str, Sequence[Any]], settings: Sequen
     shown = {name: column for name, column in columns.items() if name not in long}
     rows = list(zip(*shown.values(), strict=True))
     return Page(
-        name,
+        sweep.name,
         text,
         lost,
         [
             Section("Points", [counts]),
-            Section("Pictures", list(_pictures(columns, settings))),
+            Section("Pictures", list(_pictures(sweep))),
             Section("All points", [Table("Points", list(map(_head, shown)), rows, data=len(rows) > 60)]),
             *(Section(name_of(name), [Items(texts)]) for name, texts in long.items()),
         ],
@@ -59,13 +55,13 @@ def _head(name: str) -> str:
     return f"{name} ({metric.unit})" if metric is not None and metric.unit else name
 
 
-def _pictures(columns: Mapping[str, Sequence[Any]], settings: Sequence[str]) -> Iterator[Picture]:
-    varied = [name for name in settings if len(set(map(str, columns[name]))) > 1]
+def _pictures(sweep: SweepContent) -> Iterator[Picture]:
+    columns, varied = sweep.columns, sweep.varied
     for more, less in PAIRS:
-        places = _known(columns, more, less)
+        places = sweep.known(more, less)
         if len(places) > 1:
             pairs = [(columns[more][place], columns[less][place]) for place in places]
-            best = frontier(pairs)
+            best = set(frontier(pairs))
             points = [
                 (x, y, ", ".join(f"{name} {columns[name][place]}" for name in varied), index in best)
                 for index, (place, (x, y)) in enumerate(zip(places, pairs, strict=True))
@@ -74,49 +70,21 @@ def _pictures(columns: Mapping[str, Sequence[Any]], settings: Sequence[str]) -> 
                 f"{name_of(more)} against {name_of(less)}; no other point is better in both than those that are joined"
             )
             yield Picture(caption, scatter(caption, points, _head(more), _head(less)))
-    yield from _by_setting(columns, varied)
+    yield from _by_setting(sweep)
 
 
-def _by_setting(columns: Mapping[str, Sequence[Any]], varied: Sequence[str]) -> Iterator[Picture]:
-    along = next((name for name in varied if all(_is_number(value) for value in columns[name])), None)
+def _by_setting(sweep: SweepContent) -> Iterator[Picture]:
+    columns, varied = sweep.columns, sweep.varied
+    along = next((name for name in varied if all(map(is_number, columns[name]))), None)
     if along is None:
         return
     others = [name for name in varied if name != along]
     for metric in BY_SETTING:
         series: dict[str, list[tuple[float, float]]] = {}
-        for place in _known(columns, metric):
+        for place in sweep.known(metric):
             name = ", ".join(f"{other.rpartition('.')[2]} {columns[other][place]}" for other in others)
             series.setdefault(name or metric, []).append((columns[along][place], columns[metric][place]))
         if series and len(series) <= MOST_CURVES and max(map(len, series.values())) > 1:
             caption = f"{name_of(metric)} by {along}"
             ordered = {name: sorted(points) for name, points in series.items()}
             yield Picture(caption, curves(caption, ordered, along, _head(metric)))
-
-
-def _known(columns: Mapping[str, Sequence[Any]], *names: str) -> list[int]:
-    """The points of which all these metrics are known."""
-    if any(name not in columns for name in names):
-        return []
-    return [
-        place for place in range(len(columns[names[0]])) if all(_is_number(columns[name][place]) for name in names)
-    ]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def frontier(points: Sequence[tuple[float, float]]) -> set[int]:
-    """The points than which no other has both more of the first and less of the second (Pareto).
-
-    Example:
-        >>> sorted(frontier([(1.0, 1.0), (2.0, 3.0), (1.5, 4.0)]))
-        [0, 1]
-    """
-    found: set[int] = set()
-    least = float("inf")
-    for place in sorted(range(len(points)), key=lambda place: (-points[place][0], points[place][1])):
-        if points[place][1] < least:
-            found.add(place)
-            least = points[place][1]
-    return found

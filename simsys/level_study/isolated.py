@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
@@ -35,10 +39,10 @@ def isolated(function: Callable[P, T], limit_s: float | None = None, /, *args: P
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_call, args=(sender, current(), function, args, options), daemon=True)
-    with starting_workers():
-        process.start()
-    sender.close()
     try:
+        with starting_workers():
+            process.start()
+        sender.close()
         if not receiver.poll(limit_s):
             raise TooSlowError(f"given up after {limit_s:g} s")
         kind, value = receiver.recv()
@@ -46,9 +50,13 @@ def isolated(function: Callable[P, T], limit_s: float | None = None, /, *args: P
         process.join()
         message = f"a simulation's process ended with code {process.exitcode}; there may not be enough memory"
         raise SimsysError(message) from None
+    except KeyboardInterrupt:
+        _end_server()
+        raise
     finally:
-        process.kill()
-        process.join()
+        if process.pid is not None:
+            process.kill()
+            process.join()
         receiver.close()
     if kind is None:
         result: T = value
@@ -63,6 +71,14 @@ def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["simsys.level_study.measurement"])
     return context
+
+
+def _end_server() -> None:
+    """End the process that others are forked from; while it imports, it would not notice the end of this one."""
+    pid = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    if pid is not None:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _call(sender: Connection, modules: UserModules, function: Callable[..., Any], args: Any, options: Any) -> None:

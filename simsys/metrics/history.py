@@ -32,18 +32,25 @@ class HistoryEvent:
         node_id: The rank (for a collective, the first to join).
         event_type: What happened.
         name: Name of the operation.
+        job: Name of the job, if several share a cluster; else empty.
     """
 
     timestamp: float
     node_id: int
     event_type: EventType
     name: str
+    job: str = ""
 
 
 class EventHistory(Probe):
-    """Collects all events of a run."""
+    """Collects all events of a run.
 
-    def __init__(self) -> None:
+    Args:
+        job: Name of the job, if several share a cluster.
+    """
+
+    def __init__(self, job: str = "") -> None:
+        self._job = job
         self._events: list[HistoryEvent] = []
 
     @property
@@ -54,13 +61,13 @@ class EventHistory(Probe):
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """Both ends of an operation."""
         start, end = _types(op)
-        self._events.append(HistoryEvent(started_s, op.rank, start, op.name))
-        self._events.append(HistoryEvent(ended_s, op.rank, end, op.name))
+        self._events.append(HistoryEvent(started_s, op.rank, start, op.name, self._job))
+        self._events.append(HistoryEvent(ended_s, op.rank, end, op.name, self._job))
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """Iterations; other phases are not part of the history."""
         if name in ("iteration_start", "iteration_end"):
-            self._events.append(HistoryEvent(now_s, rank, EventType(name.upper()), name))
+            self._events.append(HistoryEvent(now_s, rank, EventType(name.upper()), name, self._job))
 
 
 def _types(op: Operation) -> tuple[EventType, EventType]:

@@ -35,7 +35,8 @@ class TimeSplit:
 
     def __init__(self, start_s: float, end_s: float) -> None:
         self._start_s, self._end_s = start_s, end_s
-        self._taken: list[Span] = []  # apart from each other and in order
+        self._taken: list[Span] = []  # apart from each other and in order, without those just added
+        self._added: list[Span] = []
 
     def take(self, pieces: Sequence[Piece]) -> dict[str, float]:
         """Assign the free time of `pieces`; return the time by purpose.
@@ -47,8 +48,8 @@ class TimeSplit:
             return {}
         moment_s = _SAME_MOMENT * (self._end_s - self._start_s) or 1.0
         seconds: dict[str, float] = {}
-        added: list[Span] = []
-        reached_s, first, taken = self._start_s, 0, self._taken
+        taken, added = self._merge(), self._added
+        reached_s, first = self._start_s, 0
         for start_s, end_s, purpose in _in_order(pieces, moment_s):
             start_s, end_s = max(start_s, reached_s), min(end_s, self._end_s)
             free_s = 0.0
@@ -59,13 +60,22 @@ class TimeSplit:
                 free_s = _free_seconds(taken, first, start_s, end_s)
                 added.append((start_s, end_s))
             seconds[purpose] = seconds.get(purpose, 0.0) + free_s
-        self._taken = _merged([*taken, *added])
         return seconds
+
+    def _merge(self) -> list[Span]:
+        """All that is taken, apart from each other and in order."""
+        if self._added:
+            self._taken, self._added = _merged([*self._taken, *self._added]), []
+        return self._taken
+
+    def free(self) -> list[Span]:
+        """The spans that nothing has taken, in order."""
+        edges = [(self._start_s, self._start_s), *self._merge(), (self._end_s, self._end_s)]
+        return [(end_s, start_s) for (_, end_s), (start_s, _) in pairwise(edges) if start_s > end_s]
 
     def before(self, times_s: Container[float]) -> float:
         """Free time immediately before each of `times_s`, at which something begins or all ends."""
-        edges = [(self._start_s, self._start_s), *self._taken, (self._end_s, self._end_s)]
-        return ordered_sum(start_s - end_s for (_, end_s), (start_s, _) in pairwise(edges) if start_s in times_s)
+        return ordered_sum(end_s - start_s for start_s, end_s in self.free() if end_s in times_s)
 
 
 def _in_order(pieces: Sequence[Piece], moment_s: float) -> Sequence[Piece]:

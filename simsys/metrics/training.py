@@ -36,7 +36,7 @@ def training_metrics(
     iteration, and ``exposed_<axis>_s`` its part for the groups along an axis, for each axis of the rank's
     communication. The steady iteration is the median of all but the first, without checkpoints.
     """
-    figures = _mean_times(log, checkpoint_bytes)
+    figures = mean_times(log, checkpoint_bytes)
     mean_s = figures["mean_iteration_s"]
     model_flop_per_s = model_flop_per_iteration / num_gpus / mean_s
     hardware_flop_per_s = hardware_flop_per_iteration / num_gpus / mean_s
@@ -54,7 +54,7 @@ def training_metrics(
     }
 
 
-def _mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
+def mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
     """Number and times of iterations, and the parts of their mean, in the order of a result."""
     rows = log.rows()
     durations = rows["iteration_s"]
@@ -75,7 +75,7 @@ def _mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
         "communication_s": communication_s,
         "exposed_communication_s": exposed_s,
         "communication_ratio": communication_s / busy_s if busy_s else 0.0,
-        "exposed_communication_ratio": exposed_s / mean_s,
+        "exposed_communication_ratio": exposed_s / mean_s if mean_s else 0.0,
         **exposed_by_axis(log, log.axes),
         "bubble_s": ordered_sum(log.bubble) / count,
         "data_s": ordered_sum(log.data) / count,

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from simsys.platform.flow_set import FlowSet, Stream
 
+FEW = 32
+"""Number of sets with streams up to which those that share links are kept by combination."""
+MOST_KEPT = 1 << 14
+"""Number of combinations that are kept."""
+
 
 class Neighbours:
     """Introduces sets of flows to each other when they are sent for the first time."""
@@ -11,6 +16,7 @@ class Neighbours:
     def __init__(self) -> None:
         self._users: dict[int, list[FlowSet]] = {}  # by link
         self._busy: dict[FlowSet, None] = {}
+        self._together: dict[tuple[FlowSet, ...], list[FlowSet]] = {}  # by a set, and those with streams
 
     def using(self, link: int) -> list[FlowSet]:
         """Whole sets that use a link, by its number, and have been sent."""
@@ -48,12 +54,28 @@ class Neighbours:
 
     def together(self, whole: FlowSet, seen: set[FlowSet]) -> list[Stream]:
         """All streams that share links with a set, directly or through other sets; all these sets become `seen`."""
-        seen.add(whole)
-        pending, found = [whole], list[Stream]()
-        for one in pending:  # which grows meanwhile
-            found += one.streams
-            for other in self.busy_near(one):
-                if other not in seen:
-                    seen.add(other)
-                    pending.append(other)
+        sets = self._component(whole)
+        seen.update(sets)
+        return [stream for one in sets for stream in one.streams]
+
+    def _component(self, whole: FlowSet) -> list[FlowSet]:
+        """The sets with streams that share links with a set, directly or through other sets, itself first."""
+        if len(self._busy) > FEW:
+            return self._find_component(whole)
+        key = whole, *self._busy
+        found = self._together.get(key)
+        if found is None:
+            if len(self._together) >= MOST_KEPT:
+                self._together.clear()
+            found = self._together[key] = self._find_component(whole)
         return found
+
+    def _find_component(self, whole: FlowSet) -> list[FlowSet]:
+        found = {whole: None}
+        pending = [whole]
+        for one in pending:  # which grows meanwhile
+            for other in self.busy_near(one):
+                if other not in found:
+                    found[other] = None
+                    pending.append(other)
+        return pending

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import largest_losses
@@ -20,12 +21,22 @@ from simsys.report.earlier_results import keep_earlier, place_of_earlier
 from simsys.report.files import Writer, write_files
 from simsys.report.prometheus import write_prometheus
 from simsys.report.yaml_text import yaml_text
+from simsys.traces.record import Record
 
+Tables: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
+"""Columns by table."""
+NO_TABLES: Tables = MappingProxyType({})
 ROWS = {"training": "iterations", "serving": "requests", "jobs": "jobs"}
 """Names of the rows of a result, by kind."""
 
 
-def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> list[Path]:
+def write_results(
+    config: SimulationConfig,
+    result: RunResult,
+    folder: Path,
+    more: Tables = NO_TABLES,
+    records: Sequence[Record] = (),
+) -> list[Path]:
     """Write a run's files into ``folder/<name>``, replacing those of an earlier run of the same configuration.
 
     Files of another configuration are moved first (`keep_earlier`), next to this folder.
@@ -44,6 +55,13 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
     A shared cluster has ``<name>_jobs.csv`` with times and placement of each job, and the tables of each job with its
     name.
 
+    Args:
+        config: The scenario.
+        result: Its result.
+        folder: Parent of the folder of the files.
+        more: Further tables, each as ``<name>_<table>.csv``.
+        records: What else was recorded, each with a file of its own: a trace, the event history.
+
     Returns:
         The files.
 
@@ -51,27 +69,25 @@ def write_results(config: SimulationConfig, result: RunResult, folder: Path) -> 
         OutputError: If one could not be written; none is left half-written.
     """
     target = folder / config.name
-    bottlenecks = {
-        "schema_version": 1,
-        "losses": [loss.as_dict() for loss in largest_losses(result)],
-        "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)],
-    }
     settings = config_yaml(config, target)
     keep_earlier(target, config.name, settings)
-    return write_files(
-        target,
-        {
-            f"{config.name}_config.yaml": lambda file: file.write(settings),
-            f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
-            f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(bottlenecks)),
-            **{
-                f"{config.name}_{name}.csv": partial(write_columns, table=table)
-                for name, table in _all_tables(config, result).items()
-                if table
-            },
-            **(_serving(config, result) if config.kind == "serving" else {}),
+    recorded = {f"{config.name}_{each.name}": partial(each.write, result) for each in records}
+    return write_files(target, {**_writers(config, result, settings, more), **recorded})
+
+
+def _writers(config: SimulationConfig, result: RunResult, settings: str, more: Tables) -> dict[str, Writer]:
+    """The files of the result; `settings` is the text of the configuration."""
+    return {
+        f"{config.name}_config.yaml": lambda file: file.write(settings),
+        f"{config.name}_results.json": lambda file: file.write(json_text(result.as_dict())),
+        f"{config.name}_bottlenecks.json": lambda file: file.write(json_text(findings(result))),
+        **{
+            f"{config.name}_{name}.csv": partial(write_columns, table=table)
+            for name, table in {**all_tables(config, result), **more}.items()
+            if table
         },
-    )
+        **(_serving(config, result) if config.kind == "serving" else {}),
+    }
 
 
 def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
@@ -80,7 +96,16 @@ def earlier_results(config: SimulationConfig, folder: Path) -> Path | None:
     return place_of_earlier(target, config.name, config_yaml(config, target))
 
 
-def _all_tables(config: SimulationConfig, result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
+def findings(result: RunResult) -> dict[str, Any]:
+    """Losses and bottlenecks as data for JSON."""
+    return {
+        "schema_version": 1,
+        "losses": [loss.as_dict() for loss in largest_losses(result)],
+        "bottlenecks": [found.as_dict() for found in find_bottlenecks(result)],
+    }
+
+
+def all_tables(config: SimulationConfig, result: RunResult) -> dict[str, Mapping[str, Sequence[Any]]]:
     """The tables of a run and of its jobs; a table without columns is not written."""
     links = result.links if any(result.links.values()) else {}
     tables = {**_tables(result), "links": links, "traffic": result.traffic}

@@ -13,8 +13,8 @@ from simsys.errors import UsageError
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.choices import choices_of
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, tag_of, unsupported
+from simsys.plots.drawing import new_figure, write_figure
 from simsys.report.choices_section import choices_section
-from simsys.report.drawing import new_figure, write_figure
 from simsys.report.files import write_files
 from simsys.report.markdown_table import markdown_table
 from simsys.report.validation import TAGS

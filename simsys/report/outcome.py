@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import read_sources
 from simsys.config.places import key_path
 from simsys.config.scenarios import read_scenarios
+from simsys.contents.run import content_of
 from simsys.errors import (
     ConfigError,
     InfeasibleConfigError,
@@ -30,10 +31,15 @@ from simsys.errors import (
     causes,
 )
 from simsys.metrics.result import RunResult
-from simsys.report.export import earlier_results, write_results
+from simsys.plots.observed import observed
+from simsys.plots.picture import write_pictures
+from simsys.probes import Probe
+from simsys.report.export import NO_TABLES, Tables, earlier_results, write_results
 from simsys.report.progress import ProgressLine
 from simsys.report.summary import headline, summary_text, warning_lines
+from simsys.report.text import wrap
 from simsys.simulation import simulate
+from simsys.traces.record import Record
 
 
 @dataclass(frozen=True)
@@ -45,15 +51,19 @@ class ScenarioOutcome:
         result: Its result; None if it does not fit.
         error: The reason for not fitting or not writing.
         files: The files written.
+        tables: Tables in addition to those of the result.
         kept: The folder to which the results of another configuration with this name were moved; None if there were
             none.
+        left_out: What the trace does not show, as sentences.
     """
 
     name: str
     result: RunResult | None = None
     error: SimsysError | None = None
     files: Sequence[Path] = ()
+    tables: Tables = field(default_factory=dict)
     kept: Path | None = None
+    left_out: Sequence[str] = ()
 
     @property
     def exit_code(self) -> int:
@@ -73,7 +83,9 @@ class ScenarioOutcome:
         if brief:
             return "\n".join([headline(self.result), *warning_lines(self.result)])
         files = ["", "files", *(f"  {file}" for file in self.files)] if self.files else []
-        return "\n".join([summary_text(self.result), *files])
+        left_out = [line for text in self.left_out for line in wrap(text, "  ", "    ")]
+        shown = ["", "the trace leaves out", *left_out] if left_out else []
+        return "\n".join([summary_text(self.result), *files, *shown])
 
     def as_dict(self) -> dict[str, Any]:
         """The answer for programs: the result with the cost of computing it, or the reason why there is none."""
@@ -86,7 +98,8 @@ class ScenarioOutcome:
             "events_per_s": result.events / result.wall_s if result.wall_s else None,
         }
         kept = {} if self.kept is None else {"earlier_results": str(self.kept)}
-        return {**result.as_dict(), "performance": performance, **kept}
+        left_out = {"trace_leaves_out": list(self.left_out)} if self.left_out else {}
+        return {**result.as_dict(), "performance": performance, **kept, **left_out}
 
 
 @dataclass(frozen=True)
@@ -155,7 +168,13 @@ def _plan(config: SimulationConfig, path: Path, assignments: Sequence[str], limi
     return ScenarioPlan(config, built[0])
 
 
-def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
+def run_scenario(
+    plan: ScenarioPlan,
+    folder: Path | None,
+    recorders: Sequence[Callable[[SimulationConfig], Record]] = (),
+    *,
+    plots: bool = False,
+) -> ScenarioOutcome:
     """Simulate a scenario and write its files.
 
     Not fitting, and files that cannot be written, are outcomes; other errors are raised.
@@ -163,13 +182,16 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
     Args:
         plan: The scenario.
         folder: Parent of the folder of its files; None writes nothing.
+        recorders: Make what else is recorded and written, such as `ScenarioTrace`.
+        plots: Also draw pictures, and write the data that they need.
 
     Raises:
         ConfigError: If a setting turns out wrong in the simulation.
         SimsysError: If it cannot be carried out.
     """
+    records = [make(plan.config) for make in recorders]
     try:
-        result = _simulate(plan)
+        result = _simulate(plan, [each.probe for each in records])
     except InfeasibleConfigError as error:
         return ScenarioOutcome(plan.name, error=error)
     except InfeasibleError as error:
@@ -182,7 +204,13 @@ def run_scenario(plan: ScenarioPlan, folder: Path | None) -> ScenarioOutcome:
         return ScenarioOutcome(plan.name, result)
     try:
         kept = earlier_results(plan.config, folder)
-        return ScenarioOutcome(plan.name, result, files=write_results(plan.config, result, folder), kept=kept)
+        tables = observed(plan.config, result) if plots else NO_TABLES
+        files = write_results(plan.config, result, folder, tables, records)
+        if plots:
+            run = content_of(plan.config, result, tables)
+            files += write_pictures(run, folder / plan.name, f"{plan.name}_")
+        left_out = [text for each in records for text in each.left_out()]
+        return ScenarioOutcome(plan.name, result, files=files, tables=tables, kept=kept, left_out=left_out)
     except OutputError as error:
         return ScenarioOutcome(plan.name, result, error)
 
@@ -204,10 +232,10 @@ def _with_place(error: SimsysError, plan: ScenarioPlan) -> SimsysError:
     return ConfigError(found.errors)
 
 
-def _simulate(plan: ScenarioPlan) -> RunResult:
+def _simulate(plan: ScenarioPlan, probes: Sequence[Probe]) -> RunResult:
     if plan.shortage is not None:
         raise plan.shortage
     with ExitStack() as stack:
         watched = sys.stderr is not None and sys.stderr.isatty()
-        probes = [stack.enter_context(ProgressLine(plan.config))] if watched else []
-        return simulate(plan.config, probes, built=plan.built)
+        progress = [stack.enter_context(ProgressLine(plan.config))] if watched else []
+        return simulate(plan.config, [*progress, *probes], built=plan.built)

@@ -77,3 +77,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 def row(label: str, text: str) -> list[str]:
     """The lines of a figure with its label."""
     return wrap(text, f"  {label:<{LABEL}}", " " * (LABEL + 2))
+
+
+def tick_text(value: float) -> str:
+    """A short text of a tick.
+
+    Example:
+        >>> tick_text(0.30000000000000004), tick_text(25000.0), tick_text(2e6)
+        ('0.3', '25k', '2M')
+    """
+    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor * (10 if unit == "k" else 1):
+            return f"{value / factor:.6g}{unit}"
+    return f"{value:.6g}"

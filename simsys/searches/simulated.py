@@ -8,7 +8,7 @@ from enum import Enum
 from multiprocessing import get_context
 from typing import Any, NamedTuple
 
-from simsys.build.job import assemble
+from simsys.build.job import Job, assemble
 from simsys.build.rules.findings import Findings, unlocated
 from simsys.capacity import greatest_rate, steady_state
 from simsys.capacity.rate import TOLERANCE
@@ -68,20 +68,29 @@ _clusters = Clusters()
 def simulated(task: Task) -> Outcome:
     """Check and simulate a candidate, as `simsys run` does."""
     config = changed(task.config, task.settings)
-    found = Findings(unlocated({}))
     try:
         with looked_for(task.modules):
-            made = assemble(config, found, None, _clusters.of)
-            if made is None:
-                problems = [*found.errors, *found.infeasible]
-                return Outcome({}, problems[0].message)
-            if problem := memory_problem(made[0], made[1].shortest_request_tokens):
-                return Outcome({}, problem)
+            job = checked_job(config)
+            if isinstance(job, str):
+                return Outcome({}, job)
             if task.run is Run.ONCE:
-                return Outcome(dict(simulate_job(made[0]).metrics))
+                return Outcome(dict(simulate_job(job).metrics))
             return _steady(config) if task.run is Run.STEADY else _greatest_rate(config, task.run)
     except SimsysError as error:
         return Outcome({}, str(error))
+
+
+def checked_job(config: SimulationConfig) -> Job | str:
+    """The job of a scenario, built and checked as `simsys run` does, or the reason why it cannot be simulated.
+
+    Raises:
+        SimsysError: If a part of it cannot be built.
+    """
+    found = Findings(unlocated({}))
+    made = assemble(config, found, None, _clusters.of)
+    if made is None:
+        return [*found.errors, *found.infeasible][0].message
+    return memory_problem(made[0], made[1].shortest_request_tokens) or made[0]
 
 
 def _steady(config: SimulationConfig) -> Outcome:

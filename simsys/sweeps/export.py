@@ -8,14 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from simsys.contents.sweep import content_of_store
 from simsys.errors import UsageError
+from simsys.plots.drawing import write_figure
+from simsys.plots.picture import draw, possible
 from simsys.report.csv_table import write_columns
 from simsys.report.files import write_files
-from simsys.sweeps.plot import plot_sweep
 from simsys.sweeps.store import Store
 from simsys.sweeps.table import Columns, table_of
 
 FORMATS = (".csv", ".parquet")
+OF_SWEEPS = ("throughput_latency", "by_setting")
+"""Kinds of pictures of a sweep; the first one that is possible is drawn."""
 
 
 def write_table(table: Columns, path: Path) -> Path:
@@ -62,7 +66,7 @@ def _of_one_type(column: Sequence[Any]) -> list[Any]:
 
 
 def write_all(store: Store, name: str) -> list[Path]:
-    """Write ``<name>_sweep.csv``, and ``<name>_sweep.png`` if one or two settings vary, into the store's folder.
+    """Write ``<name>_sweep.csv``, and ``<name>_sweep.png`` if its points can be drawn, into the store's folder.
 
     Args:
         store: The store.
@@ -75,5 +79,9 @@ def write_all(store: Store, name: str) -> list[Path]:
         OutputError: If one cannot be written.
     """
     files = [write_table(table_of(store), store.folder / f"{name}_sweep.csv")]
-    picture = plot_sweep(store, store.folder / f"{name}_sweep.png")
-    return [*files, picture] if picture is not None else files
+    content = content_of_store(store)
+    kinds = [each.name for each in possible(content)]
+    chosen = next((kind for kind in OF_SWEEPS if kind in kinds), None)
+    if chosen is None:
+        return files
+    return [*files, write_figure(draw(content, chosen), store.folder / f"{name}_sweep.png")]

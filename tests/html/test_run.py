@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from simsys.config.experiment import SimulationConfig
+from simsys.contents.run import read_run
 from simsys.errors import UsageError
 from simsys.html.blocks import Block, Figures, Page, Picture, Table
 from simsys.html.page import render
-from simsys.html.results import read_run
-from simsys.html.run import name_of, run_page, value_of
+from simsys.html.run import run_page
 from simsys.report.export import write_results
+from simsys.report.metric_text import name_of, value_of
 from simsys.simulation import simulate
 
 SERVING = {

@@ -7,7 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simsys.html.scales import linear, logarithmic, round_step, tick_text
+from simsys.html.scales import linear, logarithmic, round_step
+from simsys.report.text import tick_text
 
 VALUES = st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=20)
 

@@ -13,8 +13,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 from simsys.html.blocks import Page, Picture, Table
 from simsys.html.page import render
-from simsys.html.sources import page_of
-from simsys.html.sweep import frontier
+from simsys.html.sources import page_of_paths as page_of
 from simsys.report.export import write_results
 from simsys.simulation import simulate
 from simsys.sweeps.api import sweep
@@ -148,8 +147,3 @@ def test_the_command_writes_the_file_and_says_what_is_wrong(results: Path, tmp_p
     assert (tmp_path / "r.html").stat().st_size > 10_000
     for wrong in (tmp_path / "nothing", tmp_path):
         assert CliRunner().invoke(cli, ["report", str(wrong)]).exit_code == 2
-
-
-def test_frontier() -> None:
-    assert sorted(frontier([(1.0, 1.0), (2.0, 2.0), (2.0, 1.5), (0.5, 3.0)])) == [0, 2]
-    assert frontier([]) == set()

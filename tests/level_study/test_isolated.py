@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from typing import Any
 
 import pytest
 
+import simsys.level_study.isolated
 from simsys.errors import InfeasibleError, InternalError, SimsysError, UnknownNameError, UsageError
 from simsys.level_study.isolated import TooSlowError, isolated
 
@@ -29,6 +35,15 @@ def divided() -> float:
 
 def killed() -> None:
     os._exit(9)
+
+
+def ended(child: int) -> bool:
+    """Whether a child has ended, or does soon."""
+    for _ in range(100):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_it_answers_from_another_process() -> None:
@@ -59,3 +74,28 @@ def test_a_bug_comes_back_with_its_place_and_without_a_traceback(capfd: pytest.C
 def test_a_process_that_dies_says_so() -> None:
     with pytest.raises(SimsysError, match="code 9"):
         isolated(killed, 30.0)
+
+
+@pytest.mark.skipif("forkserver" not in multiprocessing.get_all_start_methods(), reason="needs processes to fork from")
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_interrupt_while_a_process_starts_ends_it_and_the_one_that_it_comes_from(
+    begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupts that come while signals are blocked are raised when the process has started."""
+
+    @contextmanager
+    def interrupted() -> Iterator[None]:
+        if begun:
+            yield
+        raise KeyboardInterrupt
+
+    assert isolated(doubled, 30.0, 1) == 2
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    monkeypatch.setattr(simsys.level_study.isolated, "starting_workers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        isolated(time.sleep, 60.0, 60.0)
+    assert ended(server._forkserver_pid)
+    server._forkserver_pid = None
+    assert not multiprocessing.active_children()
+    monkeypatch.undo()
+    assert isolated(doubled, 30.0, 21) == 42

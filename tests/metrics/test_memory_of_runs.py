@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from simsys import DistributedAISimulator
 from simsys.build.job import build_job
+from simsys.contents.run import content_of
 from simsys.errors import OutOfMemoryError, UsageError
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.result import RunResult
-from simsys.report.plots import plot_memory
+from simsys.plots.picture import draw
 from simsys.simulation import simulate, simulate_job
 from tests.agreement.test_training_mixes import GPT2, config_of
 from tests.helpers.thorough import cases
@@ -113,11 +114,11 @@ def test_it_is_written_and_drawn_if_events_are_collected(tmp_path: Path) -> None
     written = (tmp_path / config.name / f"{config.name}_memory.csv").read_text().splitlines()
     assert written[0] == "rank,time_s,in_use_bytes"
     assert len(written) == 1 + len(result.memory_timeline["rank"])
-    assert [path.name for path in simulator.visualize(tmp_path)][-1] == "memory.png"
-    plain = DistributedAISimulator(config)
-    assert plain.run().memory_timeline == {}
-    with pytest.raises(UsageError, match="memory over time needs simulation"):
-        plot_memory(plain.run(), tmp_path / "memory.png")
+    assert "memory.png" in [path.name for path in simulator.visualize(tmp_path)]
+    plain = DistributedAISimulator(config).run()
+    assert plain.memory_timeline == {}
+    with pytest.raises(UsageError, match="memory needs the memory in use over time"):
+        draw(content_of(config, plain), "memory")
 
 
 def test_a_pipeline_holds_less_on_its_later_stages() -> None:

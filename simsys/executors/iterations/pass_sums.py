@@ -54,6 +54,10 @@ class PassSums(Component):
         compute = self._computes.get((rank, name))
         if compute is None:
             compute = self._computes[rank, name] = Compute(rank, Work(), name)
+        if not times.exchanges:
+            for hook in self.probes.operation:
+                hook(compute, start_s, computed_s)
+            return now_s
         spans: list[tuple[Operation, float, float]] = [(compute, start_s, computed_s)]
         for each in times.exchanges.values():
             if each.beside_s:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.base import CollectiveKind
-from simsys.parallel.plan import Block
+from simsys.parallel.plan import Block, Part
 from simsys.searches.training.groups import Groups
 from simsys.searches.training.pieces import Pieces
+from simsys.sums import ordered_sum
 
 GATHER, SCATTER, REDUCE = CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_REDUCE
 Blocks = Sequence[tuple[Block, int]]
@@ -21,12 +22,14 @@ class LeastExchange(NamedTuple):
 
     Args:
         each_s: In every micro-batch, along one group, overlapped with computation or not.
+        slows_s: By how much it delays computations in every micro-batch that others follow.
         last_s: After the beginning of the last backward pass.
         after_s: After the weight update.
         update_s: The weight update itself.
     """
 
     each_s: float = 0.0
+    slows_s: float = 0.0
     last_s: float = 0.0
     after_s: float = 0.0
     update_s: float = 0.0
@@ -77,8 +80,22 @@ def _zero1(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces: Pieces,
 
 
 def _zero2(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces: Pieces, options: object) -> LeastExchange:
+    """All gradients are sent in every micro-batch, none of them in more than a bucket at once."""
     once = _zero1(setup, blocks, groups, pieces, options)
-    return LeastExchange(each_s=once.last_s, after_s=once.after_s)
+    size = float(getattr(options, "bucket_size", 0))
+    found = _bytes_by_group(blocks).items()
+    each = [each[0] / size * pieces.collective_s(groups, over, SCATTER, size) for over, each in found if size]
+    slows_s = 0.0
+    if size and all(begins_alone(block.forward) and begins_alone(block.backward) for block, _ in blocks):
+        along = [(each[0] / size, groups.along(over)) for over, each in found]
+        slows_s = ordered_sum(count * pieces.slow_down_s(group, SCATTER, size) for count, group in along)
+    return LeastExchange(each_s=max(each, default=0.0), slows_s=slows_s, after_s=once.after_s)
+
+
+def begins_alone(parts: Sequence[Part]) -> bool:
+    """Whether a pass begins with a computation without a collective, which others can delay."""
+    first = next((part for part in parts if part.computes), None)
+    return first is not None and not first.beside
 
 
 def _sharded(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces: Pieces, options: object) -> LeastExchange:

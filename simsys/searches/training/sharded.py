@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.base import CollectiveKind
-from simsys.parallel.plan import Block, Part
+from simsys.parallel.plan import Block
+from simsys.searches.training.exposed import begins_alone
 from simsys.searches.training.groups import Groups
 from simsys.searches.training.pieces import Pieces, Seconds
 
@@ -89,13 +90,16 @@ def sharded_passes(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces:
     for place, (unit, repeat) in enumerate(units):
         following = units[place + 1][0] if place + 1 < len(units) else None
         forward_s += repeat * _step_s(unit.times.forward, following, None, slows=unit.forward_slows)
-    backward_s = weight_s = exchange_s = 0.0
+    backward_s = weight_s = exchange_s = scatter_s = 0.0
     for place, (unit, repeat) in enumerate(units):
         before = units[place + 1][0] if place + 1 < len(units) and not splits else None
         following = units[place - 1][0] if place else None
         backward_s += repeat * _step_s(unit.times.backward, following, before, slows=unit.backward_slows)
         weight_s += repeat * unit.times.weight
+        scatter_s += repeat * unit.exchange.scatter_s
         exchange_s += repeat * (2.0 * unit.exchange.gather_s + unit.exchange.scatter_s)
+    if splits:  # the next pass gathers weights after the gradients
+        weight_s = max(weight_s, scatter_s)
     first, last = units[0][0].exchange, units[-1][0].exchange
     passes = Seconds(forward_s, backward_s, weight_s)
     return Sharded(passes, first.scatter_s, first.reduce_s, exchange_s - last.gather_s)
@@ -126,7 +130,7 @@ def _unit(setup: TrainingSetup, block: Block, groups: Groups, pieces: Pieces) ->
     found = pieces.exchanges.get(key)
     if found is None:
         found = pieces.exchanges[key] = _exchanges(setup, block, groups, pieces)
-    alone = _begins_alone(block.forward), _begins_alone(block.backward)
+    alone = begins_alone(block.forward), begins_alone(block.backward)
     return Unit(pieces.seconds(block, groups), found, *alone)
 
 
@@ -142,8 +146,3 @@ def _exchanges(setup: TrainingSetup, block: Block, groups: Groups, pieces: Piece
         pieces.slow_down_s(sharers, *gather),
         pieces.slow_down_s(sharers, *scatter) + pieces.slow_down_s(replicas, REDUCE, shard_bytes),
     )
-
-
-def _begins_alone(parts: Sequence[Part]) -> bool:
-    first = next((part for part in parts if part.computes), None)
-    return first is not None and not first.beside

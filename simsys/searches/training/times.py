@@ -138,10 +138,11 @@ class Times:
         """
         forward, backward, weight = passes[..., 0], passes[..., 1], passes[..., 2]
         chunks, stages = forward.shape[2], forward.shape[1]
+        each_s, slows_s, last_s, after_s, update_s = np.array(exchange).T
         waits_s = tails_s.min(axis=2) * self._waits(steps, stages, chunks)
+        waits_s = waits_s + slows_s * np.maximum(steps - stages, 0.0)[:, None]
         work = (forward + backward + weight).sum(axis=2) * steps[:, None] + waits_s
         last = (backward + weight).sum(axis=2) * (1.0 if chunks == 1 else steps[:, None])
-        each_s, last_s, after_s, update_s = np.array(exchange).T
         own = np.maximum(work + np.maximum(last_s - last, 0.0), each_s * steps[:, None])
         own = own + tails_s[:, :, 0] + ends_s + update_s + after_s
         start = np.zeros((len(steps), 1))
