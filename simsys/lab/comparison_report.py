@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from simsys.lab.compare import CAUSES, Comparison, pairs_in_order
-from simsys.report.drawing import new_figure, write_figure
+from simsys.plots.drawing import new_figure, write_figure
 
 COLOURS = {
     "forward": "#4477aa",

@@ -258,7 +258,7 @@ def _with_default(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:
 
 
 def _link(measured: Measured) -> dict[str, str]:
-    """Between ranks: a copy in memory, as far as no collective is costlier."""
+    """Between ranks: a copy in memory; collectives may cost more."""
     rate = 2 * LARGE_BYTES / measured.kernels["copy"]["seconds"]
     return {"bandwidth": f"{rate / 1e9:.4g} GB/s", "latency": "0 s"}
 
