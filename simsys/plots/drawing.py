@@ -152,7 +152,7 @@ def write_names(axes: Axes, names: Sequence[tuple[str, float, float]], width_in:
         taken.append(box)
         offset = 72 * (box[0] - x), 72 * (box[2] - y)
         line = {"arrowstyle": "-", "linewidth": 0.4, "color": GREY} if abs(offset[1]) > 15 else None
-        axes.annotate(name, tuple(point), offset, textcoords="offset points", fontsize=7, arrowprops=line)
+        axes.annotate(name, (point[0], point[1]), offset, textcoords="offset points", fontsize=7, arrowprops=line)
 
 
 def _offsets(width: float) -> Iterator[tuple[float, float]]:

@@ -9,8 +9,8 @@ from typing import Any
 from simsys.contents.printed import Printed
 from simsys.plots.drawing import write_figure
 from simsys.plots.picture import draw
+from tests.helpers.legible import overlaps
 from tests.helpers.places import ROOT
-from tests.plots.test_picture import overlaps
 
 
 def row(name: str, kind: str, speedup: float, error: float) -> dict[str, Any]:
