@@ -29,6 +29,7 @@ from simsys.commands import (
 )
 from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
+from simsys.workers import collect_rarely
 
 START = """\
 simsys simulates distributed AI training and LLM serving. For example:
@@ -44,6 +45,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # unprintable characters must not fail a run
             stream.reconfigure(errors="backslashreplace")
+    collect_rarely()
     cli.main(prog_name="simsys")
 
 

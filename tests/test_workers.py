@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from simsys.workers import ALLOCATIONS, collect_rarely
 
 PARENT = """
 import multiprocessing, os, sys, time
@@ -41,3 +44,14 @@ def test_workers_end_with_the_process_that_they_work_for() -> None:
         time.sleep(0.05)
     else:
         pytest.fail("the worker goes on")
+
+
+@pytest.mark.parametrize(("before", "after"), [(700, ALLOCATIONS), (ALLOCATIONS + 1, ALLOCATIONS + 1), (0, 0)])
+def test_garbage_is_collected_rarely_but_never_more_often(before: int, after: int) -> None:
+    thresholds = gc.get_threshold()
+    try:
+        gc.set_threshold(before)
+        collect_rarely()
+        assert gc.get_threshold()[0] == after
+    finally:
+        gc.set_threshold(*thresholds)
