@@ -27,9 +27,9 @@ from simsys.commands import (
     topology,
     validate,
 )
+from simsys.garbage import collect_rarely
 from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
-from simsys.workers import collect_rarely
 
 START = """\
 simsys simulates distributed AI training and LLM serving. For example:

@@ -1,28 +1,20 @@
-"""Processes that simulate, and those that work for another one: these ignore interrupts, and end when it ends."""
+"""Processes that work for another one: interrupts are not for them, and they end when it ends, however that is."""
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from simsys.garbage import collect_rarely
 from simsys.interrupts import INTERRUPTED
 
-ALLOCATIONS = 5_000
-"""New objects between two garbage collections of a process that only simulates. With 700, the default of Python 3.11,
-they took more than a tenth of the CPU time of `simsys run` with many scenarios, and saved 20 of 137 MB."""
-
-
-def collect_rarely() -> None:
-    """Collect the garbage of this process less often, unless that is switched off or rarer already."""
-    often = gc.get_threshold()[0]
-    if 0 < often < ALLOCATIONS:
-        gc.set_threshold(ALLOCATIONS)
-
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 @contextmanager
 def starting_workers() -> Iterator[None]:
@@ -38,6 +30,13 @@ def starting_workers() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_workers(pool: ProcessPoolExecutor) -> None:
+    """End the processes of a pool at once, whatever they do."""
+    for process in tuple((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(cancel_futures=True)
 
 
 def begin_work() -> None:
