@@ -50,6 +50,13 @@ install_with_pip() {
     "$bin/python" -m pip install --quiet --no-deps --no-build-isolation -e .
 }
 
+install_browser_tests() {
+    if command -v uv >/dev/null; then
+        uv pip install --quiet --python "$bin/python" --require-hashes -r requirements-browser.lock && return
+    fi
+    "$bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
+}
+
 take_lock() { # one maker at a time
     tries=0
     until mkdir "$lock" 2>/dev/null; do
@@ -83,7 +90,7 @@ make_venv() {
 }
 
 usage() {
-    echo "usage: sh scripts/dev.sh run|test|test-all|lint|bench|bench-quick|venv|clean [ARGS]" >&2
+    echo "usage: sh scripts/dev.sh run|test|test-all|test-browser|lint|bench|bench-quick|venv|clean [ARGS]" >&2
     exit 2
 }
 
@@ -91,7 +98,7 @@ usage() {
 verb=$1
 shift
 case $verb in
-run | test | test-all | lint | bench | bench-quick | venv) make_venv ;;
+run | test | test-all | test-browser | lint | bench | bench-quick | venv) make_venv ;;
 esac
 case $verb in
 test | test-all) unset PYTHONDONTWRITEBYTECODE ;; # pytest caches the tests as it rewrites them: collecting takes half as long
@@ -99,9 +106,22 @@ esac
 case $verb in
 run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
 test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
-test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "not perfetto and not hta" "$@" ;;
+test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "not perfetto and not hta and not lab" "$@" ;;
 bench) exec "$bin/python" -m pytest benchmarks -m "slow or not slow" "$@" ;;
 bench-quick) exec "$bin/python" -m pytest benchmarks/bench_level_of_detail.py "$@" ;;
+test-browser) # exits with 77 if it cannot be run here
+    command -v chromium >/dev/null && command -v chromedriver >/dev/null || {
+        echo "simsys: not run: pages in a real browser, which need chromium and chromedriver" >&2
+        exit 77
+    }
+    if ! "$bin/python" -c 'import axe_core_python, selenium' 2>/dev/null; then
+        install_browser_tests || {
+            echo "simsys: not run: pages in a real browser: requirements-browser.lock cannot be installed" >&2
+            exit 77
+        }
+    fi
+    exec "$bin/python" -m pytest -n0 tests/html/test_browser.py "$@"
+    ;;
 lint)
     "$bin/python" -m ruff check .
     "$bin/python" -m ruff format --check .

@@ -7,11 +7,12 @@
     │   ├── ConfigError         2  one or more problems in a file, each with its place
     │   ├── SettingError        2  a setting that turns out wrong while the scenario is simulated
     │   ├── UnknownNameError    2  a name that no registry or folder knows ("did you mean")
-    │   └── TraceError          2  a request trace that cannot be read, with the row
+    │   └── TraceError          2  a trace that cannot be read, with the row
     ├── InfeasibleError         3  a valid scenario that does not fit
     │   ├── InfeasibleConfigError 3  scenarios of a file that do not fit, each with its place
     │   └── OutOfMemoryError    3  an allocation beyond a device's memory
     ├── OutputError             2  a result that could not be written
+    ├── TrainingError           1  a real training run that failed: a lost rank, a loss that is no number
     ├── DeadlockError           4  operations that wait for each other
     └── InternalError           4  a broken invariant: a bug in simsys
 """
@@ -120,7 +121,7 @@ class UnknownNameError(UsageError):
 
 
 class TraceError(UsageError):
-    """A request trace that cannot be read; the message names the file and the row."""
+    """A trace, of requests or of a run, that cannot be read; the message names the file and the row."""
 
 
 class InfeasibleError(SimsysError):
@@ -159,6 +160,12 @@ class OutputError(SimsysError):
     """A result that could not be written; nothing was left half-written."""
 
     exit_code = 2
+
+
+class TrainingError(SimsysError):
+    """A real training run that failed, such as by a lost rank or a loss that is no number."""
+
+    exit_code = 1
 
 
 class DeadlockError(SimsysError):

@@ -18,6 +18,7 @@ from simsys.config.hardware import profile_digest, profiles_read
 from simsys.errors import UsageError
 from simsys.executors import Combination, Links, chooses_links
 from simsys.job_run import NONE_MET, JobRun, warned
+from simsys.metrics.own import with_own
 from simsys.metrics.result import RunResult
 from simsys.platform.platform import Platform
 from simsys.probes import Probe
@@ -73,6 +74,8 @@ def simulate(
             result = simulate_job(built.jobs[0], probes, made_of)
         else:
             result = simulate_jobs(built, probes)
+        if processes is not None or config.jobs is not None:
+            result = with_own(result, config.simulation.metrics, config.simulation.analyses)
     return replace(
         result,
         profiles={" ".join(named): profile_digest(each) for named, each in sorted({**built.profiles, **read}.items())},
@@ -104,6 +107,8 @@ def simulate_job(job: Job, probes: Iterable[Probe] = (), made_of: Combination | 
         result = _run(job, Links.STEPS, probes).whole_result()
     else:
         result = _where_transfers_meet(job, probes)
+    settings = job.config.simulation
+    result = with_own(result, settings.metrics, settings.analyses)
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from simsys.analysis.scaling_result import Mode, ScalingPoint, ScalingResult
+from simsys.analysis.scaling_result import FIGURES, Mode, ScalingPoint, ScalingResult
 from simsys.build.cluster import build_cluster
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import sound
+from simsys.check.effort import cpu_parts
 from simsys.check.levers import changed
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import InfeasibleError, UsageError, did_you_mean
 from simsys.simulation import simulate
+from simsys.sums import ordered_sum
 
 MODES = get_args(Mode)
 
@@ -44,19 +48,22 @@ class ScalingStudyRunner:
         self.base_config = changed(base_config, follow)
         self.result: ScalingResult | None = None
 
-    def run_scaling_study(self, num_nodes: Sequence[int], mode: Mode = "weak") -> ScalingResult:
+    def run_scaling_study(
+        self, num_nodes: Sequence[int], mode: Mode = "weak", limit_s: float = math.inf
+    ) -> ScalingResult:
         """Simulate each size.
 
         Args:
             num_nodes: Numbers of nodes, in any order.
             mode: ``weak`` keeps the batch per GPU, ``strong`` the global batch of the base scenario.
+            limit_s: Limit of the estimated processor time of a size.
 
         Returns:
             The study; a size that cannot be simulated is a point with a problem.
 
         Raises:
-            UsageError: If a number is not a positive integer or comes twice, the mode is unknown, the global batch
-                cannot be divided, or none of the sizes can be simulated.
+            UsageError: If a number is not a positive integer or comes twice, the mode is unknown, or none of the sizes
+                can be simulated.
         """
         sizes = _checked(num_nodes)
         if mode not in MODES:
@@ -65,7 +72,12 @@ class ScalingStudyRunner:
             raise UsageError("a scaling study varies num_nodes; give one kind of nodes (profile), not hardware.nodes")
         gpus_per_node = self._gpus_per_node()
         configs = self._weak(sizes) if mode == "weak" else self._strong(sizes, gpus_per_node)
-        points = [_point(config, gpus_per_node) for config in configs]
+        points = [
+            ScalingPoint(nodes, nodes * gpus_per_node, 0, problem=config)
+            if isinstance(config, str)
+            else _point(config, gpus_per_node, limit_s)
+            for nodes, config in zip(sizes, configs, strict=True)
+        ]
         if all(point.problem for point in points):
             raise UsageError(f"none of these numbers of nodes can be simulated: {points[0].problem}")
         self.result = ScalingResult(self.base_config.name, mode, points)
@@ -106,8 +118,8 @@ class ScalingStudyRunner:
         training = self.base_config.training
         return training is not None and training.global_batch_size is not None
 
-    def _strong(self, sizes: Sequence[int], gpus_per_node: int) -> list[SimulationConfig]:
-        """Share the base's global batch among the data-parallel ranks of each size.
+    def _strong(self, sizes: Sequence[int], gpus_per_node: int) -> list[SimulationConfig | str]:
+        """Share the base's global batch among the data-parallel ranks of each size, or say why it cannot be divided.
 
         Micro-batches become smaller; if the scenario has ``global_batch_size``, they become fewer.
         """
@@ -119,14 +131,15 @@ class ScalingStudyRunner:
             raise UsageError("strong scaling divides batch_size_per_gpu; let batch_schedule change the steps only")
         samples = base.settings.batch_size_per_gpu * base.layout.data
         shards = base.layout.world_size // base.layout.data
-        configs = []
+        configs: list[SimulationConfig | str] = []
         for nodes in sizes:
             ranks = nodes * gpus_per_node / shards
             if samples % ranks:
-                raise UsageError(
-                    f"a global batch of {samples} cannot be divided evenly among {ranks:g} data-parallel ranks "
-                    f"({nodes} nodes); choose a number of nodes or a batch_size_per_gpu that divides"
+                configs.append(
+                    f"a global batch of {samples} cannot be divided evenly among {ranks:g} data-parallel ranks; "
+                    "choose a number of nodes or a batch_size_per_gpu that divides"
                 )
+                continue
             lever = {"hardware.num_nodes": nodes, "training.batch_size_per_gpu": int(samples // ranks)}
             configs.append(changed(self.base_config, lever))
         return configs
@@ -154,12 +167,19 @@ def _checked(num_nodes: Sequence[Any]) -> list[int]:
     return sizes
 
 
-def _point(config: SimulationConfig, gpus_per_node: int) -> ScalingPoint:
+def _point(config: SimulationConfig, gpus_per_node: int, limit_s: float) -> ScalingPoint:
     assert config.training is not None
     nodes, batch = config.hardware.num_nodes, config.training.batch_size_per_gpu
+    point = ScalingPoint(nodes, nodes * gpus_per_node, batch)
     try:
-        metrics = simulate(config, built=sound(config)).metrics
+        built = sound(config)
+        seconds = ordered_sum(cpu_parts(built.jobs[0]).values())
+        if seconds > limit_s:
+            needs = f"needs about {seconds:.0f} s of processor time, more than --limit allows ({limit_s:g} s)"
+            return replace(point, problem=f"{needs}; --yes simulates it anyway")
+        metrics = simulate(config, built=built).metrics
     except (InfeasibleError, UsageError) as error:
-        return ScalingPoint(nodes, nodes * gpus_per_node, batch, problem=str(error))
+        return replace(point, problem=str(error))
+    figures = {name: metrics[name] for name in FIGURES if metrics.get(name) is not None}
     iteration_s = cast(float, metrics["mean_iteration_s"])
-    return ScalingPoint(nodes, nodes * gpus_per_node, batch, iteration_s, metrics["samples_per_s"])
+    return replace(point, iteration_s=iteration_s, samples_per_s=metrics["samples_per_s"], figures=figures)

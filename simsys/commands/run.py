@@ -131,7 +131,7 @@ def run(
 def _recorders(options: Sequence[str], *, no_files: bool) -> list[Callable[[SimulationConfig], Record]]:
     """What is recorded and written beside the results, by the options for further files."""
     if options and no_files:
-        raise UsageError(f"{options[0]} writes files; leave out --no-files")
+        raise UsageError(f"{options[0]} writes a file; leave out --no-files")
     found: list[Callable[[SimulationConfig], Record]] = []
     if "--trace" in options:
         from simsys.traces.scenario_trace import ScenarioTrace

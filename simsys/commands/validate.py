@@ -98,16 +98,12 @@ def validate(
         return _compare_traces(click.get_current_context(), files, on, scenario, out, as_json=as_json)
     from simsys.fidelity.predict import Simulations
     from simsys.report.progress_bar import counting
-    from simsys.report.validation import Validation
 
     cases = _cases(readings := _readings(files, on, scenario, strict=strict), held_out)
     with counting("runs") as progress, Simulations(jobs, progress) as simulations:
         predictions = simulations.predict(cases)
         read = [simulations.profiles(case.run) if case.run else frozenset() for case in cases]
-    problems, warnings = (
-        [text for each in readings for text in getattr(each, name)] for name in ("problems", "warnings")
-    )
-    found = Validation(predictions, problems=problems, warnings=warnings)
+    found = _validation(readings, predictions)
     written = [] if out is None else found.write(out)
     heading = partial(_heading, [each.file for each in readings], held_out)
     if expected_errors is not None:
@@ -120,6 +116,16 @@ def validate(
         written += write_errors_of_ratios(expected_ratios, predictions, heading=heading("--expected-ratios"))
     written += _write_choices(predictions, heading, expected_losses, choices_page, notes)
     _print(found, written, report, as_json=as_json)
+
+
+def _validation(readings: Sequence[Reading], predictions: Sequence[Prediction]) -> Validation:
+    from simsys.report.validation import Validation
+
+    return Validation(
+        predictions,
+        problems=[problem for each in readings for problem in each.problems],
+        warnings=[text for each in readings for text in each.warnings],
+    )
 
 
 def _are_kineto(files: Sequence[Path]) -> bool:
@@ -192,9 +198,10 @@ def _print(
     key: str = "validation",
 ) -> None:
     """Write the report, if it is wanted, and print the answer."""
-    from simsys.contents.printed import printed
+    if report is not None:
+        from simsys.contents.printed import printed
 
-    written = [*written, *write_report(printed("validate", {key: found.as_dict()}), report)]
+        written = [*written, *write_report(printed("validate", {key: found.as_dict()}), report)]
     if as_json:
         answer_json({key: found.as_dict(), "files": [str(path) for path in written]})
     else:

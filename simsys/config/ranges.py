@@ -14,7 +14,7 @@ from simsys.errors import UsageError
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
     rf"\s*(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})"
-    rf"(?:\s+(?P<kind>[x+])\s*(?P<step>{_NUMBER})|\s+(?P<log>log))?(?:\s+(?P<unit>[A-Za-z%$][\w/%$ ]*))?\s*"
+    rf"(?:\s*(?P<kind>[x+])\s*(?P<step>{_NUMBER})|\s+(?P<log>log))?(?:\s+(?P<unit>[A-Za-z%$][\w/%$ ]*))?\s*"
 )
 _LOOKS_LIKE_ONE = re.compile(rf"\s*{_NUMBER}\s*\.\.")
 FORM = "write LOW..HIGH, LOW..HIGH xFACTOR or LOW..HIGH +STEP, with a unit at the end if there is one: 1..64 x2"

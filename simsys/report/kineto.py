@@ -15,7 +15,7 @@ from simsys.report.text import WIDTH, number, percent, wrap
 from simsys.sums import ordered_sum
 from simsys.traces.kineto_file import Gpu, KinetoTrace
 from simsys.traces.prediction import Comparison
-from simsys.traces.step_times import Step, StepTimes, mean_times, times_of
+from simsys.traces.step_times import Step, StepTimes, mean_of, mean_times, times_of_each
 
 KERNELS = 10
 """Kernels that are listed, those with the longest total time."""
@@ -85,9 +85,9 @@ class KinetoAnswer:
         if out.resolve() == Path(self.trace.file).resolve():
             raise UsageError(f"{out} is the trace itself; write to another file")
         rows = [
-            {"rank": gpu.rank, "step": step.number, **_flat(times_of(step, _pieces(gpu)))}
+            {"rank": gpu.rank, "step": step.number, **_flat(times)}
             for gpu, steps in self._gpus()
-            for step in steps
+            for step, times in zip(steps, times_of_each(steps, _pieces(gpu)), strict=True)
         ]
         names = list(dict.fromkeys(name for row in rows for name in row))
         table = [[row.get(name, 0.0) for name in names] for row in rows]
@@ -195,8 +195,8 @@ def _kernel_lines(gpu: Gpu) -> list[str]:
 
 
 def _step_lines(gpu: Gpu, steps: Sequence[Step]) -> list[str]:
-    pieces = _pieces(gpu)
-    each, mean = [times_of(step, pieces) for step in steps], mean_times(steps, pieces)
+    each = times_of_each(steps, _pieces(gpu))
+    mean = mean_of(each, [step.count for step in steps])
     lines = [f"{f'rank {gpu.rank}: {len(steps)} steps':<32}{'mean':>12}{'min':>12}{'max':>12}{'of step':>10}"]
     parts = [_parts(times) for times in each]
     for name, mean_s in _parts(mean).items():

@@ -71,12 +71,19 @@ def rates(start_ns: np.ndarray, end_ns: np.ndarray, nbytes: np.ndarray) -> tuple
     return times.tolist(), level.tolist()
 
 
-def part_of_request(pid: int, request: int, name: str, start_ns: int, end_ns: int, args: Any = None) -> Iterator[str]:
-    """An asynchronous slice of a request; slices of one request are nested by their times."""
-    about = f'"cat":"request","id":{request},"pid":{pid},"tid":0,"name":{text_of(name)}'
+def request_begins(pid: int, request: int, name: str, start_ns: int, args: Any = None) -> str:
+    """The beginning of an asynchronous slice of a request.
+
+    Slices are nested in the order of their events, also of those at one time. Viewers keep together what has the same
+    category and id, whatever its process, so the id names both.
+    """
     more = "" if args is None else f',"args":{text_of(args)}'
-    yield f'{{"ph":"b",{about},"ts":{micros(start_ns)}{more}}}'
-    yield f'{{"ph":"e",{about},"ts":{micros(end_ns)}}}'
+    return f'{{"ph":"b",{_of_request(pid, request, name)},"ts":{micros(start_ns)}{more}}}'
+
+
+def request_ends(pid: int, request: int, name: str, end_ns: int) -> str:
+    """The end of an asynchronous slice of a request."""
+    return f'{{"ph":"e",{_of_request(pid, request, name)},"ts":{micros(end_ns)}}}'
 
 
 def write_events(file: TextIO, about: Mapping[str, Any], events: Iterable[str]) -> int:
@@ -99,6 +106,10 @@ def write_events(file: TextIO, about: Mapping[str, Any], events: Iterable[str]) 
         count += len(some)
     file.write("\n]}\n")
     return count
+
+
+def _of_request(pid: int, request: int, name: str) -> str:
+    return f'"cat":"request","id":"{pid}.{request}","pid":{pid},"tid":0,"name":{text_of(name)}'
 
 
 def _about(pid: int, tid: int, name: str, args: Mapping[str, Any]) -> str:

@@ -116,9 +116,10 @@ def read_kineto(path: Path) -> KinetoTrace:
             f"{path}: no kernel of a GPU among its {len(events)} events (category 'kernel'){_hint(timed)}"
         )
     devices: dict[int, list[Activity]] = {}
+    called = {_external(each): _args(each) for each in timed if each.get("name") == "record_param_comms"}
     for each in timed:
         if _category(each) in _GPU:
-            devices.setdefault(_whole(each.get("pid")), []).append(_activity(each, first_us))
+            devices.setdefault(_whole(each.get("pid")), []).append(_activity(each, first_us, called))
     marks = _Marks(timed, first_us)
     rank = _whole(about.get("rank"))
     gpus = [_gpu(pid if len(devices) > 1 else max(rank, 0), pid, devices[pid], marks) for pid in sorted(devices)]
@@ -176,38 +177,48 @@ class _Marks:
 def _gpu(rank: int, pid: int, activities: list[Activity], marks: _Marks) -> Gpu:
     activities.sort(key=lambda each: each.started_s)
     steps = marks.host.get(pid) or next(iter(marks.host.values()), [])
-    begun = _first_kernels(activities, steps, marks.launches)
-    if not begun and marks.gpu:
-        begun = {step.number: step.started_s for step in marks.gpu.get(pid) or next(iter(marks.gpu.values()))}
-    if begun:
-        end_s = max(each.ended_s for each in activities)
-        starts = sorted((start_s, number) for number, start_s in begun.items())
-        ends = [*(start_s for start_s, _ in starts[1:]), end_s]
-        steps = [Step(number, start_s, end_s) for (start_s, number), end_s in zip(starts, ends, strict=True)]
+    spans = _launched(activities, steps, marks.launches)
+    if not spans:
+        of_gpu = marks.gpu.get(pid) or next(iter(marks.gpu.values()), [])
+        spans = {step.number: (step.started_s, step.ended_s) for step in of_gpu}
+    if spans:
+        ordered = sorted((*span, number) for number, span in spans.items())
+        ends = [*(start_s for start_s, _, _ in ordered[1:]), ordered[-1][1]]
+        steps = [Step(number, start_s, end_s) for (start_s, _, number), end_s in zip(ordered, ends, strict=True)]
     return Gpu(rank, activities, [step for step in steps if step.ended_s > step.started_s])
 
 
-def _first_kernels(
+def _launched(
     activities: Sequence[Activity], steps: Sequence[Step], launches: Mapping[int, float]
-) -> dict[int, float]:
-    """Start of the first kernel that each step has launched; empty without launches."""
+) -> dict[int, tuple[float, float]]:
+    """Start of the first kernel that each step has launched, and end of the last; empty without launches."""
     starts = [step.started_s for step in steps]
-    found: dict[int, float] = {}
+    found: dict[int, tuple[float, float]] = {}
     for each in activities:
         launched_s = launches.get(each.launch)
         if launched_s is None:
             continue
         place = bisect_right(starts, launched_s) - 1
         if place >= 0 and launched_s < steps[place].ended_s:
-            found.setdefault(steps[place].number, each.started_s)
+            first_s, last_s = found.get(steps[place].number, (each.started_s, each.ended_s))
+            found[steps[place].number] = first_s, max(last_s, each.ended_s)
     return found
 
 
-def _activity(event: Mapping[str, Any], first_us: float) -> Activity:
+def _activity(event: Mapping[str, Any], first_us: float, called: Mapping[int, Mapping[str, Any]]) -> Activity:
+    """An activity; `called` has the arguments of PyTorch's calls of collectives, by external id."""
     args, name = _args(event), str(event.get("name", ""))
     start_s = (event["ts"] - first_us) * _US
-    kind = kind_of(_GPU[_category(event)], name, args)
+    external = _external(event)
+    about = args if "Collective name" in args or external < 0 else called.get(external, args)
+    kind = kind_of(_GPU[_category(event)], name, about)
     return Activity(start_s, start_s + event["dur"] * _US, kind, name, _whole(args.get("correlation")))
+
+
+def _external(event: Mapping[str, Any]) -> int:
+    """The number that an operation of PyTorch shares with its kernels; -1 if there is none."""
+    args = _args(event)
+    return _whole(args.get("External id", args.get("external id")))
 
 
 def _category(event: Mapping[str, Any]) -> str:

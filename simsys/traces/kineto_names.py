@@ -7,7 +7,7 @@ numbers of elements, of which simsys knows bytes alone, so the data type is ``By
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simsys.collectives import CollectiveKind
@@ -52,6 +52,7 @@ _READ = {
     **{"allreduce": "all_reduce", "allreducecoalesced": "all_reduce", "allgatherbase": "all_gather"},
     **{"reducescatterbase": "reduce_scatter", "allgatherintotensorcoalesced": "all_gather"},
     **{"reducescattertensorcoalesced": "reduce_scatter", "reducescatterv": "reduce_scatter"},
+    **{"allgathersingle": "all_gather", "reducescattersingle": "reduce_scatter", "alltoallsingle": "all_to_all"},
     **{"broadcast": "broadcast", "reduce": "reduce", "barrier": "barrier", "gather": MESSAGE, "scatter": MESSAGE},
 }
 _KERNELS = (
@@ -97,9 +98,25 @@ def message_args(name: str, src: int, dst: int, nbytes: float | None = None) -> 
     return {"Collective name": name, **size, "dtype": "Byte", "Group size": 2, "Src Rank": src, "Dst Rank": dst}
 
 
+def ranks_text(ranks: Sequence[int]) -> str:
+    """A set of ranks in a few words.
+
+    Example:
+        >>> ranks_text([3]), ranks_text([0, 1, 2, 3]), ranks_text([1, 9, 17]), ranks_text([0, 1, 4, 5])
+        ('3', '0 to 3', '1 to 17, every 8', '0, 1, 4, 5')
+    """
+    if len(ranks) == 1:
+        return str(ranks[0])
+    step = ranks[1] - ranks[0]
+    if len(ranks) > 2 and step > 0 and list(ranks) == list(range(ranks[0], ranks[-1] + 1, step)):
+        return f"{ranks[0]} to {ranks[-1]}" + (f", every {step}" if step > 1 else "")
+    shown = [*map(str, ranks[:MOST_RANKS])]
+    return ", ".join([*shown, *(["…"] if len(ranks) > len(shown) else [])])
+
+
 def group_name(group: Group) -> str:
-    """The name of a process group: its axis and first rank, which no other group of the axis has."""
-    return f"{group.axis}:{group.ranks[0]}"
+    """The name of a process group: its axis and ranks."""
+    return f"{group.axis} {ranks_text(group.ranks)}"
 
 
 def group_args(group: Group) -> dict[str, Any]:

@@ -83,11 +83,12 @@ class RequestLog:
             if not phases:
                 now_ns = round(next(now_s for each, _, now_s in self.events if each == request) * 1e9)
                 times_ns = [(now_ns, now_ns)]
-            yield from chrome.part_of_request(
-                pid, request, f"request {request}", times_ns[0][0], times_ns[-1][1], args
-            )
+            name = f"request {request}"
+            yield chrome.request_begins(pid, request, name, times_ns[0][0], args)
             for each, (start_ns, end_ns) in zip(phases, times_ns, strict=False):
-                yield from chrome.part_of_request(pid, request, each.name, start_ns, end_ns)
+                yield chrome.request_begins(pid, request, each.name, start_ns)
+                yield chrome.request_ends(pid, request, each.name, end_ns)
+            yield chrome.request_ends(pid, request, name, times_ns[-1][1])
 
     def counters(self, pid: int, end_s: float) -> Iterator[str]:
         """How many requests are queued and how many run, over time."""

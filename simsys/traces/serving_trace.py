@@ -30,6 +30,7 @@ class ServingTrace(Probe):
     """
 
     counts_only = True
+    indispensable = True
 
     def __init__(self, most: int = MOST_STEPS) -> None:
         self.stands_for: dict[int, Sequence[int]] = {}

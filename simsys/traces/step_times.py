@@ -6,6 +6,7 @@ Every moment of a step counts once: for computation, if a kernel computes; else 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -71,16 +72,33 @@ def times_of(step: Step, pieces: Sequence[Piece]) -> StepTimes:
         >>> times.compute_s, times.exposed_s, round(times.overlap, 3), times.idle_s, times.gaps
         (4.0, {'all_reduce': 2.0, 'copy': 1.0}, 0.333, 3.0, 2)
     """
+    return times_of_each([step], pieces)[0]
+
+
+def times_of_each(steps: Sequence[Step], pieces: Sequence[Piece]) -> list[StepTimes]:
+    """Divide several steps; arguments as for `times_of`."""
+    ordered = sorted(pieces)
+    starts_s = [start_s for start_s, _, _ in ordered]
+    longest_s = max((end_s - start_s for start_s, end_s, _ in ordered), default=0.0)
+    found = []
+    for step in steps:
+        first, end = bisect_left(starts_s, step.started_s - longest_s), bisect_left(starts_s, step.ended_s)
+        found.append(_times(step, [piece for piece in ordered[first:end] if piece[1] > step.started_s]))
+    return found
+
+
+def _times(step: Step, near: Sequence[Piece]) -> StepTimes:
+    """The parts of a step with these activities, in order of their starts."""
     start_s, end_s = step.started_s, step.ended_s
-    near = sorted(piece for piece in pieces if piece[1] > start_s and piece[0] < end_s)
+    computations = [piece for piece in near if piece[2] == COMPUTE]
     whole = TimeSplit(start_s, end_s)
-    compute_s = whole.take([piece for piece in near if piece[2] == COMPUTE]).get(COMPUTE, 0.0)
+    compute_s = whole.take(computations).get(COMPUTE, 0.0)
     exposed = whole.take([piece for piece in near if piece[2] != COMPUTE])
     moved = [piece for piece in near if piece[2] not in (COMPUTE, COPY)]
     kinds = sorted({kind for _, _, kind in moved})
     total_s = {kind: _union_s(step, [piece for piece in moved if piece[2] == kind]) for kind in kinds}
     any_s, alone = _union_s(step, moved), TimeSplit(start_s, end_s)
-    alone.take([piece for piece in near if piece[2] == COMPUTE])
+    alone.take(computations)
     hidden_s = any_s - ordered_sum(alone.take(moved).values())
     free = [until_s - since_s for since_s, until_s in whole.free()]
     return StepTimes(
@@ -97,8 +115,11 @@ def times_of(step: Step, pieces: Sequence[Piece]) -> StepTimes:
 
 def mean_times(steps: Sequence[Step], pieces: Sequence[Piece]) -> StepTimes:
     """The means over some steps, each as often as it counts; the longest gap is that of all."""
-    each = [times_of(step, pieces) for step in steps]
-    weights = [step.count for step in steps]
+    return mean_of(times_of_each(steps, pieces), [step.count for step in steps])
+
+
+def mean_of(each: Sequence[StepTimes], weights: Sequence[int]) -> StepTimes:
+    """The weighted means of the parts of some steps; the longest gap is that of all."""
     total = sum(weights)
 
     def mean(values: Sequence[float]) -> float:

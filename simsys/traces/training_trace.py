@@ -10,6 +10,7 @@ from simsys.probes import Probe
 from simsys.traces import chrome
 from simsys.traces.cycles import with_cycles
 from simsys.traces.iterations import Iterations
+from simsys.traces.kineto_names import ranks_text
 from simsys.traces.lanes import in_lanes, nanoseconds
 from simsys.traces.operations import Record, Shown, lanes_of, shown
 
@@ -32,6 +33,7 @@ class TrainingTrace(Probe):
     """
 
     counts_only = True
+    indispensable = True
 
     def __init__(self, lod: str, most: int = MOST_SLICES) -> None:
         self.lod = lod
@@ -149,7 +151,7 @@ class TrainingTrace(Probe):
 
     def _names(self, first_pid: int, job: str, lanes: Sequence[tuple[int, str, int, int]]) -> Iterator[str]:
         for rank, ranks in sorted(self.stands_for.items()):
-            more = f" ({_ranks_text(ranks)})" if len(ranks) > 1 else ""
+            more = f" (stands for {len(ranks)} ranks: {ranks_text(sorted(ranks))})" if len(ranks) > 1 else ""
             yield from chrome.named_process(first_pid + rank, f"{job + ': ' if job else ''}rank {rank}{more}", job)
             yield from chrome.named_lane(first_pid + rank, STEPS_LANE, "iterations", STEPS_LANE)
             if self.iterations.stops:
@@ -206,8 +208,3 @@ def _frame(one: Shown, pid: int, tid: int) -> tuple[str, str]:
     place: dict[str, Any] = {"device": pid, "stream": tid} if one.kind else {}
     head = f'{{"ph":"X","cat":"{one.category}","name":{chrome.text_of(one.name)},"pid":{pid},"tid":{tid},"ts":'
     return head, f',"args":{chrome.text_of({**place, **one.args})}}}'
-
-
-def _ranks_text(ranks: Sequence[int]) -> str:
-    """How many ranks a process stands for, and which."""
-    return f"stands for {len(ranks)} ranks, {min(ranks)} to {max(ranks)}"

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import simsys
 from simsys.analysis.scaling import ScalingStudyRunner
-from simsys.analysis.scaling_result import Mode, ScalingPoint, ScalingResult
+from simsys.analysis.scaling_result import FIGURES, Mode, ScalingPoint, ScalingResult
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
+from simsys.simulation import simulate
 
 SIZES = (1, 2, 4, 8, 16)
 fractions = st.floats(0.0, 1.0)
@@ -48,12 +49,12 @@ def test_points_on_gustafsons_law_give_its_fraction_and_no_limit(fraction: float
 
 
 @given(speedups=st.lists(st.floats(0.5, 20.0), min_size=4, max_size=4))
-def test_the_fit_is_the_least_of_squares(speedups: list[float]) -> None:
+def test_the_fit_has_the_least_squares_of_relative_differences(speedups: list[float]) -> None:
     result = study("strong", dict(zip(SIZES, [1.0, *speedups], strict=True)))
 
     def squares(fraction: float) -> float:
         points = zip(SIZES[1:], speedups, strict=True)
-        return sum((1 / fast - 1 / amdahl(fraction, size)) ** 2 for size, fast in points)
+        return sum((1 - fast / amdahl(fraction, size)) ** 2 for size, fast in points)
 
     best = result.serial_fraction
     assert best is not None
@@ -107,6 +108,34 @@ def test_a_study_is_a_table_too() -> None:
     table = study("weak", {1: 1.0, 2: 1.9}).table()
     assert list(table["gpus"]) == [8, 16]
     assert list(table.columns)[-2:] == ["efficiency", "problem"]
+
+
+def test_the_best_sizes_are_the_smallest_ones_within_one_percent() -> None:
+    rates, prices = {1: 100.0, 2: 190.0, 4: 300.0, 8: 301.0}, {1: 1.0, 2: 0.995, 4: 1.4, 8: 2.8}
+    points = [
+        ScalingPoint(nodes, nodes, 1, 1.0, rates[nodes], figures={"usd_per_million_tokens": prices[nodes]})
+        for nodes in rates
+    ]
+    result = ScalingResult("made up", "strong", points)
+    assert result.best_for_time.nodes == 4
+    assert result.best_for_cost is not None
+    assert result.best_for_cost.nodes == 1
+    assert result.largest_efficient.nodes == 4
+    assert "best size: 4 nodes for time, 1 node for cost" in result.summary()
+    assert "USD/M tokens" in result.summary()
+
+
+def test_without_prices_there_is_no_best_size_for_cost() -> None:
+    result = study("weak", {1: 1.0, 2: 1.9})
+    assert result.best_for_cost is None
+    assert "best size: 2 nodes for time\n" in result.summary() + "\n"
+
+
+def test_a_single_size_has_no_fit_and_says_so() -> None:
+    result = study("strong", {4: 1.0})
+    assert result.fits == {}
+    assert "a fit needs two" in result.summary()
+    assert result.best_for_time.nodes == result.largest_efficient.nodes == 4
 
 
 # --- the runner ---------------------------------------------------------------------------------------------------
@@ -193,13 +222,34 @@ def test_a_size_that_does_not_fit_is_a_row_with_its_reason() -> None:
         ([True], "weak", "positive integer, not True"),
         ([1, 2, 1], "weak", "some twice"),
         ([1, 2], "week", "unknown mode 'week' of a scaling study, did you mean 'weak'"),
-        ([1, 3], "strong", r"global batch of 32 cannot be divided evenly among 6 data-parallel ranks \(3 nodes\)"),
         ([32], "strong", "cannot be divided"),
     ],
 )
 def test_what_cannot_be_studied_is_refused(sizes: list[Any], mode: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ScalingStudyRunner(config()).run_scaling_study(sizes, mode=mode)
+
+
+def test_a_size_that_cannot_divide_the_global_batch_is_a_row_with_its_reason() -> None:
+    rows = ScalingStudyRunner(config()).run_scaling_study([1, 3], "strong").rows
+    assert rows["problem"][0] == ""
+    assert "global batch of 32 cannot be divided evenly among 6 data-parallel ranks" in rows["problem"][1]
+
+
+def test_a_size_that_needs_too_much_time_is_a_row_with_its_reason() -> None:
+    rows = ScalingStudyRunner(config()).run_scaling_study([1, 64], limit_s=0.1).rows
+    assert rows["problem"][0] == ""
+    assert "more than --limit allows (0.1 s); --yes simulates it anyway" in rows["problem"][1]
+
+
+def test_cost_and_energy_of_every_size_are_those_of_its_run() -> None:
+    target = {"batch_size_per_gpu": 8, "num_iterations": 1, "target": {"tokens": 1e9}}
+    result = ScalingStudyRunner(config(training=target)).run_scaling_study([1, 2])
+    assert result.figures == list(FIGURES)
+    one = simulate(config(hardware={"profile": "dgx-a100", "gpus_per_node": 2}, parallelism={}, training=target))
+    assert {name: column[0] for name, column in result.rows.items() if name in FIGURES} == {
+        name: one.metrics[name] for name in FIGURES
+    }
 
 
 def test_when_nothing_can_be_simulated_the_reason_is_an_error() -> None:

@@ -67,6 +67,13 @@ def test_a_prefix_without_files_is_refused(tmp_path: Path) -> None:
         read_workload(tmp_path / "t")
 
 
+@pytest.mark.parametrize("given", ["", "t.0.et", "s"])
+def test_the_prefixes_of_the_folder_are_named_for_another_path(tmp_path: Path, given: str) -> None:
+    write(tmp_path, [compute(0, 1)])
+    with pytest.raises(TraceError, match=r"give what all names begin with; in .* there are: t$"):
+        read_workload(tmp_path / given)
+
+
 def test_two_files_of_a_rank_are_refused(tmp_path: Path) -> None:
     prefix = write(tmp_path, [compute(0, 1)])
     (tmp_path / "t.0.et.gz").write_bytes((tmp_path / "t.0.et").read_bytes())
@@ -96,4 +103,5 @@ def test_groups_that_do_not_fit_are_refused(tmp_path: Path, groups: str, reason:
 def test_collectives_of_a_group_keep_the_order_of_the_file_unless_dependencies_contradict_it(tmp_path: Path) -> None:
     ranks = [[collective(0, 4, 3), collective(1, 8), collective(2, 8), compute(3, 9, 2)] for _ in range(2)]
     found = read_workload(write(tmp_path, *ranks))
-    assert [task.needs for task in found.ranks[0].tasks] == [{2, 3}, set(), {1}, {2}]
+    assert [task.needs for task in found.ranks[0].tasks] == [{3}, set(), set(), {2}]
+    assert [task.follows for task in found.ranks[0].tasks] == [2, None, 1, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import subprocess
 import sys
@@ -52,14 +53,24 @@ def test_permissions_are_those_of_an_ordinary_file(tmp_path: Path) -> None:
     assert file.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
+def test_files_are_compressed_to_the_same_bytes(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        write_files(tmp_path / folder, {"x.gz": text("word\n" * 1000), "y.gz": text("word\n" * 1000)})
+    contents = [path.read_bytes() for path in sorted(tmp_path.rglob("*.gz"))]
+    assert contents == [contents[0]] * 4
+    assert gzip.decompress(contents[0]).decode() == "word\n" * 1000
+    assert len(contents[0]) < 100
+
+
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), ValueError()]
 )
-def test_a_failure_leaves_the_old_files_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+@pytest.mark.parametrize("second", ["second.txt", "second.txt.gz"])
+def test_a_failure_leaves_the_old_files_and_nothing_else(tmp_path: Path, error: BaseException, second: str) -> None:
     (tmp_path / "first.txt").write_text("old", encoding="utf-8")
     expected = OutputError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected):
-        write_files(tmp_path, {"first.txt": text("new"), "second.txt": fail(error)})
+        write_files(tmp_path, {"first.txt": text("new"), second: fail(error)})
     assert names(tmp_path) == ["first.txt"]
     assert (tmp_path / "first.txt").read_text(encoding="utf-8") == "old"
 
@@ -93,16 +104,19 @@ def test_a_folder_without_permission_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits on the size of files are POSIX")
-def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["b", "b.gz"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, name: str) -> None:
     program = (
-        "import resource, sys; from pathlib import Path; from simsys.report.files import write_files;"
+        "import random, resource, sys; from pathlib import Path; from simsys.report.files import write_files;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-        "write_files(Path(sys.argv[1]), {'a': lambda f: f.write('x'), 'b': lambda f: f.write('x' * 100_000)})"
+        "text = ''.join(random.choices('0123456789abcdef', k=100_000));"
+        f"write_files(Path(sys.argv[1]), {{'a': lambda f: f.write('x'), '{name}': lambda f: f.write(text)}})"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "OutputError: cannot write" in process.stderr
     assert "File too large" in process.stderr
+    assert "ignored" not in process.stderr
     assert names(tmp_path) == []
 
 

@@ -27,7 +27,8 @@ def test_every_event_is_json_with_its_name(name: str) -> None:
         *chrome.named_process(1, name, name),
         *chrome.named_lane(1, 2, name, 3),
         *chrome.counter(1, name, [0, 5], [1.0, 2.0]),
-        *chrome.part_of_request(1, 2, name, 3, 4, {"why": name}),
+        chrome.request_begins(1, 2, name, 3, {"why": name}),
+        chrome.request_ends(1, 2, name, 4),
     ]
     events = [json.loads(text) for text in texts]
     shown = {each["name"] for each in events} | {each.get("args", {}).get("name") for each in events}

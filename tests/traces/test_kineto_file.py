@@ -104,6 +104,16 @@ def test_a_list_of_events_and_odd_activities(tmp_path: Path) -> None:
     assert trace.world_size == 0
 
 
+def test_a_kernel_has_the_collective_of_the_call_that_launched_it(tmp_path: Path) -> None:
+    content = document([("Kernel", "ncclKernel_SendRecv(ncclWorkElem)", 0.0, 10.0, 5.0)], [(1, 0.0, 50.0)])
+    content["traceEvents"][-1]["args"]["external id"] = 7
+    call = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 4711, "tid": 1, "ts": 0.0, "dur": 1.0}
+    content["traceEvents"].append({**call, "args": {"External id": 7, "Collective name": "all_to_allv"}})
+    assert [each.kind for each in read_kineto(write(tmp_path / "a.json", content)).gpus[0].activities] == [
+        "all_to_all"
+    ]
+
+
 WHOLE = json.dumps(two_steps())
 
 

@@ -51,9 +51,10 @@ def test_all_that_is_written_is_there(name: str, tmp_path: Path) -> None:
         SimulationConfig.from_yaml(ROOT / "experiments" / given[0], given[1]) if isinstance(given, tuple) else given
     )
     path, document = trace_of(config, tmp_path)
-    kinds = Counter(each["ph"] for each in document["traceEvents"])
-    names = {each["args"]["name"] for each in document["traceEvents"] if each["name"] == "process_name"}
-    losses, slices, counters, found, negative = answers(
+    events = document["traceEvents"]
+    kinds = Counter(each["ph"] for each in events)
+    names = {each["args"]["name"] for each in events if each["name"] == "process_name"}
+    losses, slices, counters, found, negative, phases = answers(
         path,
         [
             LOSSES,
@@ -61,6 +62,8 @@ def test_all_that_is_written_is_there(name: str, tmp_path: Path) -> None:
             "select count(*) from counter",
             "select name from process where name is not null",
             "select count(*) from slice where dur < 0",
+            "select depth, count(*) from slice where name in ('queue', 'prefill', 'decode') and category = 'request' "
+            "group by depth",
         ],
     )
     assert losses == []
@@ -68,6 +71,8 @@ def test_all_that_is_written_is_there(name: str, tmp_path: Path) -> None:
     assert counters == [(kinds["C"],)]
     assert {name for (name,) in found} == names
     assert negative == [(0,)]
+    of_requests = sum(each["ph"] == "b" and each["name"] in ("queue", "prefill", "decode") for each in events)
+    assert phases == ([(1, of_requests)] if of_requests else [])  # within their requests
 
 
 def test_400_000_slices(tmp_path: Path) -> None:

@@ -41,10 +41,11 @@ def test_slices_nest_and_name_tokens_and_reasons() -> None:
     found = log(*SIMPLE, (1, of.ARRIVED, 2.0), (1, of.REJECTED, 2.0))
     found.reasons[1] = 'too "long"'
     events = [json.loads(text) for text in found.slices(4, 9.0, [[10, 20], [30, 40]])]
-    names = [(each["ph"], each["name"], each["ts"]) for each in events if each["id"] == 0]
-    assert names[:4] == [("b", "request 0", 0.0), ("e", "request 0", 7e6), ("b", "queue", 0.0), ("e", "queue", 1e6)]
+    names = [(each["ph"], each["name"], each["ts"]) for each in events if each["id"] == "4.0"]
+    assert names[:4] == [("b", "request 0", 0.0), ("b", "queue", 0.0), ("e", "queue", 1e6), ("b", "prefill", 1e6)]
+    assert names[-2:] == [("e", "decode", 7e6), ("e", "request 0", 7e6)]
     assert events[0]["args"] == {"prompt tokens": 10, "output tokens": 30}
-    rejected = next(each for each in events if each["id"] == 1)
+    rejected = next(each for each in events if each["id"] == "4.1")
     assert rejected["args"] == {"prompt tokens": 20, "output tokens": 40, "rejected": 'too "long"'}
 
 

@@ -40,8 +40,8 @@ def test_jobs_have_processes_of_their_own() -> None:
     assert sorted(names.values()) == [
         "chat: replica 0 (first rank 0)",
         "chat: requests",
-        "large: rank 0 (stands for 4 ranks, 0 to 3)",
-        "small: rank 0 (stands for 2 ranks, 0 to 1)",
+        "large: rank 0 (stands for 4 ranks: 0 to 3)",
+        "small: rank 0 (stands for 2 ranks: 0, 1)",
     ]
     assert len(names) == 4
     assert_lanes_are_free(document)

@@ -60,7 +60,7 @@ def test_a_collective_is_shown_on_each_member() -> None:
 
 def test_a_representative_names_the_ranks_it_stands_for() -> None:
     _, document = traced(training("medium", 3))
-    assert processes(document) == {0: "rank 0 (stands for 4 ranks, 0 to 3)"}
+    assert processes(document) == {0: "rank 0 (stands for 4 ranks: 0 to 3)"}
     about = document["simsys"]
     assert about["represented_ranks"] == {"0": [0, 1, 2, 3]}
     assert about["left_out"][:2] == [
