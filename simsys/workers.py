@@ -16,6 +16,7 @@ from simsys.interrupts import INTERRUPTED
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
+
 @contextmanager
 def starting_workers() -> Iterator[None]:
     """While entered, processes that are started do not get Ctrl-C, from their first moment on; this one gets it later.
