@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MOST_SLICES = 2_000_000
 """Reports of operations that a trace keeps; some 100 MB of memory, and a file that viewers still open."""
-STEPS_LANE, HOST_LANE = 0, 1
+STEPS_LANE, HOST_LANE = 1, 2
+"""Numbers of lanes; Perfetto takes 0 for the number of the process, which may be that of another lane."""
 FURTHER = 1000
 """Difference of the numbers of a lane and of a further lane for slices that overlap."""
 
@@ -59,7 +60,8 @@ class TrainingTrace(Probe):
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
         """A point of the counter of memory."""
-        self._memory[rank].append((now_s, in_use_bytes))
+        if self._record.cut_s is None:
+            self._memory[rank].append((now_s, in_use_bytes))
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """Iterations, waiting for data, checkpoints."""
@@ -169,7 +171,7 @@ class TrainingTrace(Probe):
         for rank, points in sorted(self._memory.items()):
             if points:
                 last = self._memory_over_time(points)
-                yield from chrome.counter(first_pid + rank, "memory in use (GB)", [*last], last.values())
+                yield from chrome.counter(first_pid + rank, "memory in use", "GB", [*last], last.values())
         bus_bytes = np.array([each.bus_bytes for each in flat])
         ranks = np.array([each.rank for each in flat], dtype=np.int64)
         moves = np.flatnonzero((bus_bytes[place] > 0.0) & (end_ns > start_ns)) if flat else place
@@ -178,7 +180,7 @@ class TrainingTrace(Probe):
             mine = moves[of_rank == rank]
             if mine.size:
                 times_ns, rate = chrome.rates(start_ns[mine], end_ns[mine], bus_bytes[place[mine]])
-                yield from chrome.counter(first_pid + rank, "bus bandwidth (GB/s)", times_ns, rate)
+                yield from chrome.counter(first_pid + rank, "bus bandwidth", "GB/s", times_ns, rate)
 
 
 def _slices(

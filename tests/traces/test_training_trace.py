@@ -85,9 +85,9 @@ def test_other_observers_may_need_every_iteration() -> None:
 def test_memory_and_bandwidth_are_counted() -> None:
     result, document = traced(training("high", 1))
     counters = [each for each in document["traceEvents"] if each["ph"] == "C" and each["pid"] == 0]
-    memory = [each["args"]["value"] for each in counters if each["name"] == "memory in use (GB)"]
+    memory = [each["args"]["GB"] for each in counters if each["name"] == "memory in use"]
     assert max(memory) == pytest.approx(result.metrics["peak_memory_bytes"] / 1e9, rel=1e-5)
-    bandwidth = [each["args"]["value"] for each in counters if each["name"] == "bus bandwidth (GB/s)"]
+    bandwidth = [each["args"]["GB/s"] for each in counters if each["name"] == "bus bandwidth"]
     assert bandwidth[-1] == 0
     assert 0 < max(bandwidth) < 450  # of NVLink in one direction
 
