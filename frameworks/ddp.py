@@ -37,12 +37,14 @@ class BucketedGradients(DataParallel, ABC):
     class Options(DataParallel.Options):
         """Bucket sizes are PyTorch's defaults: 1 MiB first, to start communication early, then 25 MiB.
 
-        Without `overlap` all gradients are exchanged at once when the backward pass has ended.
+        Without `overlap` all gradients are exchanged at once when the backward pass has ended. With `whole_tensors` a
+        bucket ends with the gradient that fills it, as PyTorch's do; otherwise at exactly its size.
         """
 
         bucket_size: Bytes = 25 * 2**20
         first_bucket_size: Bytes = 2**20
         overlap: bool = True
+        whole_tensors: bool = False
 
     same_every_step = True
     every_micro_batch = False
@@ -77,9 +79,11 @@ class BucketedGradients(DataParallel, ABC):
         if not last_micro_batch:
             return
         bucket = self.buckets.setdefault(block.over, Bucket(block.over))
-        bucket.filled_bytes += block.gradient_bytes
-        if self.overlaps():
-            self.send_full(bucket)
+        whole = self.options.whole_tensors and block.tensor_bytes
+        for nbytes in block.tensor_bytes if whole else (block.gradient_bytes,):
+            bucket.filled_bytes += nbytes
+            if self.overlaps():
+                self.send_full(bucket)
 
     def finish(self) -> Event | Steps:
         """Send the last bucket and wait for all buckets."""
@@ -100,7 +104,7 @@ class BucketedGradients(DataParallel, ABC):
         """Send all full buckets; the first one of a step is small."""
         first, later = self.options.first_bucket_size, self.options.bucket_size
         while bucket.filled_bytes >= (size := later if bucket.pending else first):
-            self.send(bucket, size)
+            self.send(bucket, bucket.filled_bytes if self.options.whole_tensors else size)
 
     def send_rest(self, bucket: Bucket) -> None:
         """Send off what fills no bucket."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import PositiveInt
 
@@ -29,6 +29,7 @@ from simsys.framework import (
     TrainingPlan,
     register,
 )
+from simsys.model.work import FP32_BYTES
 
 Unit = tuple[Block, int]
 """A block and its place in its chunk; equal layers are the same block."""
@@ -51,6 +52,9 @@ class FSDP(DataParallel):
         weights in fp32; Ren et al. 2021), or ``parameters`` too, as ``CPUOffload`` and ``CPUOffloadPolicy`` do. Then
         a shard of the weights is copied to the GPU before each all-gather, in fp32, and cast there
         (``all_gather_inputs`` of torch/distributed/fsdp/_fully_shard/_fsdp_param.py).
+
+        Without `overlap` every collective is waited for at once, as on CPUs, where ``fully_shard`` has no streams.
+        `buffer_copies` counts the copies between weights, gradients and the flat buffers of collectives.
         """
 
         reshard_after_forward: bool = True
@@ -60,6 +64,8 @@ class FSDP(DataParallel):
         no_sync: bool = False
         reduce_in_half: bool = False
         offload: Literal["none", "optimizer", "parameters"] = "none"
+        overlap: bool = True
+        buffer_copies: bool = False
 
     same_every_step = True
     same_every_micro_batch = True
@@ -101,6 +107,18 @@ class FSDP(DataParallel):
         parameters: tuple[State, ...] = ("parameters",) if options.offload == "parameters" else ()
         return (*parameters, *gradients, "optimizer")
 
+    @classmethod
+    def copied_bytes_per_weight(cls, options: Any, ranks: int, weight_bytes: float) -> tuple[float, float]:
+        """Copies of ``fully_shard``: shards into a buffer and whole weights out of it; gradients into another one.
+
+        foreach_all_gather and foreach_reduce_scatter of torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
+        """
+        size = cls.shards(options, ranks).weights
+        if not options.buffer_copies or size == 1:
+            return 0.0, 0.0
+        gathered = 2.0 * weight_bytes * (1.0 + 1.0 / size)
+        return gathered, gathered + weight_bytes + FP32_BYTES
+
     def begin_pass(self, blocks: Sequence[Block], *, forward: bool, last_micro_batch: bool) -> None:
         """Note the order of the units."""
         self.give_back()
@@ -111,7 +129,7 @@ class FSDP(DataParallel):
         """Wait for the weights of the unit; request those of the next unit."""
         self.unit, event = self.unshard(prefetch=self.options.forward_prefetch)
         self.beside.take()
-        return event
+        return event if self.options.overlap else self.rank.wait([*self.gathered.values()])
 
     def after_forward(self, block: Block) -> None:
         """Release the weights of the unit."""
@@ -124,15 +142,16 @@ class FSDP(DataParallel):
         """Wait for the weights of the unit, which are always released afterwards; request those of the next unit."""
         self.give_back()
         unit, event = self.unshard(prefetch=self.options.backward_prefetch)
+        event = event if self.options.overlap else self.rank.wait([*self.gathered.values()])
         del self.gathered[unit]
         self.used_bytes = self.whole_bytes(block)
         self.beside.take()
         return event
 
-    def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
+    def after_backward(self, block: Block, *, last_micro_batch: bool) -> Event | None:
         """Reduce the unit's gradients to shards, and these over the replicas."""
         if self.options.no_sync and not last_micro_batch:
-            return
+            return None
         sharers, replicas = self.sharers(block)
         if nbytes := self.unreduced_bytes(block):
             self.rank.allocate(nbytes, name="gathered")
@@ -140,12 +159,14 @@ class FSDP(DataParallel):
         self.give_back()
         sent_bytes = block.gradient_bytes / 2.0 if self.options.reduce_in_half else block.gradient_bytes
         shard_bytes = block.gradient_bytes / sharers.size
-        start, reduce = self.beside.collective, CollectiveKind.ALL_REDUCE
+        start = self.beside.collective if self.options.overlap else self.rank.collective
+        reduce = CollectiveKind.ALL_REDUCE
         event = start(CollectiveKind.REDUCE_SCATTER, sent_bytes, over=sharers, name="gradients")
         event = start(reduce, sent_bytes / sharers.size, over=replicas, name="gradient shards", after=event)
         if self.host is not None:
             event = self.host.add(shard_bytes, after=event)
         self.pending.append(event)
+        return None if self.options.overlap else event
 
     def finish(self) -> Event:
         """Wait for all gradients."""
@@ -182,7 +203,7 @@ class FSDP(DataParallel):
             there = None
             if self.offloads_parameters:  # in fp32, as the gradients are
                 there = self.rank.from_host(block.gradient_bytes / sharers.size, name="parameter shards")
-            start = self.beside.collective if ahead else self.rank.collective
+            start = self.beside.collective if ahead and self.options.overlap else self.rank.collective
             self.gathered[unit] = start(
                 CollectiveKind.ALL_GATHER, block.parameter_bytes, over=sharers, name="parameters", after=there
             )

@@ -31,13 +31,15 @@ class ZeRO1(BucketedGradients):
         optimizer states among this number of neighbouring ranks only. With `reduce_in_half`, gradients are reduced in
         16 bit (Megatron Core: ``grad_reduce_in_bf16``). With `broadcast_parameters`, ranks update whole matrices
         instead of equal shards, and broadcast them, one rank after another (PyTorch's ``ZeroRedundancyOptimizer``;
-        InternLM's hybrid_zero_optim.py).
+        InternLM's hybrid_zero_optim.py). With `all_reduce`, every rank gets whole gradients, as
+        ``ZeroRedundancyOptimizer`` does, which lies on top of DDP.
         """
 
         offload: Literal["none", "optimizer"] = "none"
         shard_size: PositiveInt | None = None
         reduce_in_half: bool = False
         broadcast_parameters: bool = False
+        all_reduce: bool = False
 
     options: Options
 
@@ -61,6 +63,8 @@ class ZeRO1(BucketedGradients):
         sharers, replicas = self.sharers(over)
         nbytes = nbytes / 2.0 if self.options.reduce_in_half else nbytes
         start, reduce = self.beside.collective, CollectiveKind.ALL_REDUCE
+        if self.options.all_reduce:
+            return [start(reduce, nbytes, over=over, name="gradients")]
         event = start(CollectiveKind.REDUCE_SCATTER, nbytes, over=sharers, name="gradients")
         if replicas.size > 1:
             event = start(reduce, nbytes / sharers.size, over=replicas, name="gradient shards", after=event)

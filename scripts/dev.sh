@@ -106,7 +106,7 @@ esac
 case $verb in
 run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
 test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
-test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "not perfetto and not hta" "$@" ;;
+test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "not perfetto and not hta and not lab" "$@" ;;
 bench) exec "$bin/python" -m pytest benchmarks -m "slow or not slow" "$@" ;;
 bench-quick) exec "$bin/python" -m pytest benchmarks/bench_level_of_detail.py "$@" ;;
 test-browser) # exits with 77 if it cannot be run here

@@ -18,6 +18,7 @@ from simsys.commands import (
     emit,
     import_topology,
     import_trace,
+    lab,
     lod,
     memory,
     plot,
@@ -83,6 +84,7 @@ for _command in (
     validate.validate,
     calibrate.calibrate,
     emit.emit,
+    lab.lab,
     catalogue.list_,
     catalogue.show,
 ):

@@ -12,6 +12,7 @@
     │   ├── InfeasibleConfigError 3  scenarios of a file that do not fit, each with its place
     │   └── OutOfMemoryError    3  an allocation beyond a device's memory
     ├── OutputError             2  a result that could not be written
+    ├── TrainingError           1  a real training run that failed: a lost rank, a loss that is no number
     ├── DeadlockError           4  operations that wait for each other
     └── InternalError           4  a broken invariant: a bug in simsys
 """
@@ -159,6 +160,12 @@ class OutputError(SimsysError):
     """A result that could not be written; nothing was left half-written."""
 
     exit_code = 2
+
+
+class TrainingError(SimsysError):
+    """A real training run that failed, such as by a lost rank or a loss that is no number."""
+
+    exit_code = 1
 
 
 class DeadlockError(SimsysError):

@@ -144,6 +144,14 @@ class DataParallel(Configurable):
         return Shards()
 
     @classmethod
+    def copied_bytes_per_weight(cls, options: Any, ranks: int, weight_bytes: float) -> tuple[float, float]:
+        """Bytes that the device moves for each weight in the forward and in the backward pass, beside the passes.
+
+        They copy weights from, and gradients to, communication buffers; by default none.
+        """
+        return 0.0, 0.0
+
+    @classmethod
     def buffer_bytes(cls, options: Any, gradient_bytes: float) -> float:
         """Bytes of communication buffers on each rank, in addition to `gradient_bytes` of gradients."""
         return 0.0

@@ -26,7 +26,7 @@ class Registry:
 
     Args:
         noun: Their name in messages, such as ``framework module``.
-        package: The package whose files are the shipped ones, such as ``frameworks``.
+        package: The package whose files are the shipped ones, such as ``frameworks``; empty if none is shipped.
         entry_points: Entry-point group through which other distributions add theirs.
         helpers: Files of the package that are not plug-ins.
         aliases: Other names of plug-ins.
@@ -68,6 +68,10 @@ class Registry:
     def names(self) -> list[str]:
         """All names that `get` knows, without importing anything."""
         return sorted(self._files() | set(self._classes) | set(self._entry_points()) | set(self.aliases))
+
+    def imported(self) -> list[str]:
+        """The names whose classes are known already."""
+        return sorted(self._classes)
 
     def __contains__(self, name: str) -> bool:
         """Whether it is one of `names`; other distributions come last, since all of their files have to be read."""
@@ -118,6 +122,8 @@ class Registry:
 
     def _files(self) -> set[str]:
         """Shipped modules. A folder of the same name elsewhere on the path must not shadow them."""
+        if not self.package:
+            return set()
         package = importlib.import_module(self.package)
         shipped = Path(__file__).resolve().parents[1] / self.package.replace(".", "/")
         if shipped not in [Path(path).resolve() for path in package.__path__]:

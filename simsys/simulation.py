@@ -18,6 +18,7 @@ from simsys.config.hardware import profile_digest, profiles_read
 from simsys.errors import UsageError
 from simsys.executors import Combination, Links, chooses_links
 from simsys.job_run import NONE_MET, JobRun, warned
+from simsys.metrics.own import with_own
 from simsys.metrics.result import RunResult
 from simsys.platform.platform import Platform
 from simsys.probes import Probe
@@ -73,6 +74,8 @@ def simulate(
             result = simulate_job(built.jobs[0], probes, made_of)
         else:
             result = simulate_jobs(built, probes)
+        if processes is not None or config.jobs is not None:
+            result = with_own(result, config.simulation.metrics, config.simulation.analyses)
     return replace(
         result,
         profiles={" ".join(named): profile_digest(each) for named, each in sorted({**built.profiles, **read}.items())},
@@ -99,15 +102,13 @@ def simulate_job(job: Job, probes: Iterable[Probe] = (), made_of: Combination | 
     elif given is False:
         result = _on_idle_links(job, probes)
     elif isinstance(job, ServingJob):
-        links = links_of_serving(job, job.cluster.platform().network)
-        if links is Links.IDLE and (given is True or _stages_meet(job)):
-            links = Links.LOADS
-        result = _run(job, links, probes).whole_result()
-        result = _none_met(result, job) if links is Links.IDLE else result
+        result = _where_teams_meet(job, probes)
     elif given is True:
         result = _run(job, Links.STEPS, probes).whole_result()
     else:
         result = _where_transfers_meet(job, probes)
+    settings = job.config.simulation
+    result = with_own(result, settings.metrics, settings.analyses)
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
 
 
@@ -145,9 +146,24 @@ def _beside_processes(job: Job, probes: Sequence[Probe], processes: Processes) -
     return run.whole_result()
 
 
-def _stages_meet(job: ServingJob) -> bool:
-    """True if messages between pipeline stages on shared links increase latencies."""
-    return messages_can_meet(job, job.cluster.platform().network) and _hand_on_much(_run(job, Links.IDLE, ()))
+def _where_teams_meet(job: ServingJob, probes: Sequence[Probe]) -> RunResult:
+    """Serve on links that are loaded if transfers can meet there, else on idle ones.
+
+    Messages between stages count if they take long, which shows when they are simulated on idle links. Observers hear
+    of one run only.
+    """
+    network = job.cluster.platform().network
+    links = links_of_serving(job, network)
+    if links is Links.IDLE and job.config.simulation.occupy_links is True:
+        links = Links.LOADS
+    elif links is Links.IDLE and messages_can_meet(job, network):
+        idle = _run(job, Links.IDLE, ())
+        if _hand_on_much(idle):
+            links = Links.LOADS
+        elif not probes:
+            return _none_met(idle.whole_result(), job)
+    result = _run(job, links, probes).whole_result()
+    return _none_met(result, job) if links is Links.IDLE else result
 
 
 def _hand_on_much(run: JobRun) -> bool:

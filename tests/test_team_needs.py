@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import simsys.shared_links
+import simsys.simulation
 from simsys.build.job import build
 from simsys.build.serving import ServingJob
 from simsys.config.experiment import SimulationConfig
@@ -96,3 +97,23 @@ def test_messages_between_stages_can_meet_teams() -> None:
     given["hardware"]["gpus_per_node"], given["hardware"]["num_nodes"] = 1, 16
     given["hardware"]["nic"]["count"] = 1
     assert simsys.shared_links.messages_can_meet(*serving_job(given))
+
+
+def test_a_run_on_idle_links_is_the_answer_if_messages_that_can_meet_take_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = scenario("switch")
+    given["hardware"] |= {"gpus_per_node": 1, "num_nodes": 16, "nic": {"bandwidth": "50 GB/s"}}
+    given["parallelism"] = {"tp_degree": 2, "pp_stages": 2}
+    job, network = serving_job(given)
+    assert simsys.shared_links.messages_can_meet(job, network)
+    links: list[Links] = []
+    run_job = simsys.simulation._run
+
+    def noted(job: Any, how: Links, *more: Any) -> Any:
+        links.append(how)
+        return run_job(job, how, *more)
+
+    monkeypatch.setattr(simsys.simulation, "_run", noted)
+    assert run(given).contention.endswith(NONE_MET)
+    assert links == [Links.IDLE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from simsys.analysis.findings import Finding, findings, of_jobs
@@ -57,6 +57,9 @@ class Analysis:
             "losses": [loss.as_dict() for loss in self.losses],
             "findings": [each.as_dict() for each in self.findings],
             "remedies": [each.as_dict() for each in self.remedies],
+            "observations": [
+                {"analysis": name, **asdict(each)} for name, seen in self.result.observations.items() for each in seen
+            ],
             "simulated": self.simulated,
             "notes": list(self.notes),
         }

@@ -17,7 +17,8 @@ from simsys.metrics.serving_log import REJECTED
 from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty, pretty_memory
 
-Kind = Literal["compute", "memory", "network", "queueing"]
+Kind = Literal["compute", "memory", "network", "queueing"] | str
+"""A resource, or the name of an analysis of the user's own."""
 
 MOST_TIMES = 1e6
 """Larger gains are reported as more than this number of times."""
@@ -70,6 +71,11 @@ def find_bottlenecks(result: RunResult) -> list[Bottleneck]:
         ]
     else:
         found = list((_training if result.kind == "training" else _serving)(result))
+    found += [
+        Bottleneck(name, each.severity, each.evidence, each.recommendations)
+        for name, seen in result.observations.items()
+        for each in seen
+    ]
     return sorted(found, key=lambda one: -one.severity)
 
 

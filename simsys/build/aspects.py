@@ -51,7 +51,7 @@ PATHS: Mapping[str, str] = {
 }
 """Aspects by the paths of their settings; a longer path has priority. Other settings are aspects of their own."""
 LEFT_OUT = (
-    *("name", "description", "economics", "simulation", "slo", "sweep", "search", "training.target"),
+    *("name", "description", "economics", "simulation", "slo", "sweep", "search", "lab", "training.target"),
     *("hardware.gpu", "hardware.gpu_model", "hardware.num_nodes", "hardware.gpus_per_node"),
     *("parallelism.dp_degree", "training.engine", "serving.engine", "training.num_nodes", "training.num_iterations"),
     *("training.batch_size_per_gpu", "training.gradient_accumulation_steps", "training.global_batch_size"),

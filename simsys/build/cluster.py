@@ -17,7 +17,7 @@ from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
 from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins
 from simsys.build.sizes import size_problem
 from simsys.build.unequal_gpus import device_specs, device_speeds
-from simsys.collectives.nccl import NcclTuning
+from simsys.collectives.choose import Tuning
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import FabricProfile, GpuProfile, load_fabric, load_gpu, no_profiles, own_folders
 from simsys.config.network import NetworkConfig
@@ -49,7 +49,7 @@ class Cluster:
         network: The model of how transfers share the links.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         exceptions: GPUs that differ from `spec`, by number.
-        tuning: Costs of NCCL's protocols; None if they are unknown.
+        tuning: Measured costs of collectives, or the costs of NCCL's protocols; None if they are unknown.
         nodes: The node of each GPU; empty if the GPUs fill equal nodes one after another.
         speeds: GPUs with changing speed, by number.
         links: Links that change, by index.
@@ -69,7 +69,7 @@ class Cluster:
     network: type[Network[Any, Any]]
     usd_per_gpu_hour: float
     exceptions: Mapping[int, DeviceSpec] = field(default_factory=dict, hash=False)
-    tuning: NcclTuning | None = None
+    tuning: Tuning | None = None
     nodes: tuple[int, ...] = ()
     speeds: Mapping[int, Timeline[DeviceSpec]] = field(default_factory=dict, hash=False)
     links: Mapping[int, Timeline[LinkSpec]] = field(default_factory=dict, hash=False)

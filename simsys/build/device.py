@@ -12,6 +12,9 @@ from simsys.platform.device_spec import DeviceSpec, EfficiencyCurve
 
 Value = TypeVar("Value")
 
+LIKE = {"grouped_gemm": "gemm", "norm": "memory", "activation": "memory", "update": "memory", "buffers": "memory"}
+"""Kinds of kernels that a profile may leave out, and the kinds that they equal then."""
+
 
 def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
     """Turn a GPU profile into plain data in SI units; an unknown price is 0."""
@@ -21,7 +24,8 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         kind: {str(dtype): _curve(points) for dtype, points in (getattr(gpu.efficiency, kind) or {}).items()}
         for kind in kinds
     }
-    curves["grouped_gemm"] = curves["gemm"] | curves["grouped_gemm"]
+    for kind, usual in LIKE.items():
+        curves[kind] = curves[usual] | curves[kind]
     return DeviceSpec(
         name=gpu.name,
         peak_flop_per_s=_with_kinds({dtype: peak.dense for dtype, peak in gpu.peak.items()}, half),
@@ -29,9 +33,9 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         memory_bytes_per_s=gpu.memory_bandwidth,
         link_bytes_per_s=gpu.link.bandwidth,
         link_latency_s=gpu.link.latency,
-        pcie_bytes_per_s=gpu.pcie.bandwidth,
-        pcie_latency_s=gpu.pcie.latency,
-        tdp_watt=gpu.tdp,
+        pcie_bytes_per_s=gpu.memory_bandwidth if gpu.pcie is None else gpu.pcie.bandwidth,
+        pcie_latency_s=0.0 if gpu.pcie is None else gpu.pcie.latency,
+        tdp_watt=gpu.tdp or 0.0,
         usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
         curves={kind: _with_kinds(by, half) for kind, by in curves.items()},
         floor_s={str(kind): _with_kinds(by, half) for kind, by in gpu.kernel_floor.items()},

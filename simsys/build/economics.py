@@ -25,7 +25,10 @@ def economic_assumptions(cluster: Cluster, given: EconomicsConfig) -> list[str]:
     """Assumptions about price, power and CO2."""
     gpu, usd = cluster.gpu, cluster.usd_per_gpu_hour
     place = "GPUs only" if given.pue == 1.0 else f"GPUs times a PUE of {given.pue:g}"
-    power = f"energy: {place}, {given.idle_share:.0%} of {gpu.tdp:g} W when idle, all of it when busy, linear between"
+    power = f"energy: counted as 0, as the profile of {gpu.name} has no tdp"
+    if gpu.tdp is not None:
+        idle = f"{given.idle_share:.0%} of {gpu.tdp:g} W"
+        power = f"energy: {place}, {idle} when idle, all of it when busy, linear between"
     source = ", world average of 2023 (Ember)" if given.carbon_intensity is None else ""
     carbon = f"CO2: {given.g_per_kwh:g} g/kWh{source}"
     price = f"price: {usd:.4g} $/h per GPU"

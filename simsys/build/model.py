@@ -28,6 +28,9 @@ STYLES: dict[str, dict[str, Any]] = {"transformer": {}, "gpt": {}, "gpt2": {}, "
 STYLES["transformer_xl"] = {"learned_positions": False}
 """Differences from GPT-2 of a transformer that is given by its sizes."""
 
+OPTIONAL_SIZES = ("num_key_value_heads", "intermediate_size", "tied_embeddings", "dropout")
+"""Settings of a transformer that replace those of its style."""
+
 
 def build_model(config: ModelConfig, folder: Path) -> Model:
     """Return the model that a scenario describes.
@@ -94,7 +97,7 @@ def _transformer(config: ModelConfig) -> Model:
         max_context_tokens=config.sequence_length or DEFAULT_SEQUENCE_LENGTH,
         source="sizes in the experiment file",
     )
-    changes = {"num_key_value_heads": config.num_key_value_heads, "intermediate_size": config.intermediate_size}
+    changes = {name: getattr(config, name) for name in OPTIONAL_SIZES}
     given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
-    model = build_transformer(replace(architecture, **STYLES[config.model_type], **given))
+    model = build_transformer(replace(architecture, **{**STYLES[config.model_type], **given}))
     return with_segment_memory(model) if config.model_type == "transformer_xl" else model

@@ -25,10 +25,11 @@ def described_nics(
     """
     if hardware.network_bandwidth is not None:
         count = min(hardware.nics_per_node or 1, gpus_per_node)
-        latency_s = node.nics.latency if node is not None and hardware.nics_per_node else 0.0
+        cards = node.nics if node is not None else None
+        latency_s = cards.latency if cards is not None and hardware.nics_per_node else 0.0
         return Nics(count, hardware.network_bandwidth / count, latency_s)
     usual = Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
-    if node is not None:
+    if node is not None and node.nics is not None:
         usual = Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
     given = hardware.nic
     if given is None:

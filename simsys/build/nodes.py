@@ -9,6 +9,9 @@ from typing import Any
 
 from simsys.build.device import build_device_spec, host_update_rate
 from simsys.build.nics import described_nics, limited_nics, port_limit, simulated_nics
+from simsys.collectives import CollectiveKind
+from simsys.collectives.choose import Tuning
+from simsys.collectives.measured_costs import MeasuredCosts
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (
@@ -45,6 +48,7 @@ class NodeKind:
         limited: The network cards, limited to the bandwidth of a port of the fabric.
         usd_per_gpu_hour: Price of one GPU; 0 if unknown.
         in_switch_reduction: Whether the switch inside a node can reduce the data of the GPUs.
+        measured: Measured costs of collectives inside a node.
     """
 
     name: str
@@ -57,6 +61,7 @@ class NodeKind:
     limited: Nics
     usd_per_gpu_hour: float
     in_switch_reduction: bool
+    measured: MeasuredCosts | None = None
 
     @property
     def nics(self) -> Nics:
@@ -102,11 +107,15 @@ def widest(kinds: Sequence[NodeKind]) -> Nics:
     return replace(cards[0], count=count, bytes_per_s=bytes_per_s)
 
 
-def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> NcclTuning | None:
-    """The costs of NCCL's protocols; of several generations of GPUs the oldest decides, as in its tuning model.
+def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> Tuning | None:
+    """Measured costs of collectives, else the costs of NCCL's protocols.
+
+    Of several generations of GPUs the oldest decides, as in NCCL's tuning model.
 
     NCCL uses the lowest compute capability of all ranks (NCCL, src/graph/tuning.cc: minCompCap).
     """
+    if kinds[0].measured is not None and network.tuning != "none":
+        return kinds[0].measured
     generations = [kind.gpu.nccl for kind in kinds]
     if None in generations or network.tuning == "none":
         return None
@@ -155,19 +164,33 @@ def _kind(
         rate = host_update_rate(node.host, node.gpus_per_node)
         spec = replace(spec, host_update_bytes_per_s=rate, host_speed=node.host.core_speed or 1.0)
     gpus_per_node = hardware.gpus_per_node or (node.gpus_per_node if node else 1)
+    if node is not None and node.shared_memory_bandwidth is not None:
+        part = node.shared_memory_bandwidth / gpus_per_node
+        spec = replace(spec, memory_bytes_per_s=min(spec.memory_bytes_per_s, part))
     described = described_nics(hardware, node, fabric, gpus_per_node)
     limited = limited_nics(described, port_limit(hardware, fabric))
     reduces = node is not None and bool(node.interconnect.in_switch_reduction)
     name = gpu.name if node is None else node.name
     price = _price(hardware, gpu, node)
-    return NodeKind(name, count, gpu, spec, gpus_per_node, _inside(node, gpu), described, limited, price, reduces)
+    inside, measured = _inside(node, gpu), None if node is None else _measured(node)
+    return NodeKind(name, count, gpu, spec, gpus_per_node, inside, described, limited, price, reduces, measured)
+
+
+def _measured(node: NodeProfile) -> MeasuredCosts | None:
+    given = node.interconnect.collectives
+    if given is None:
+        return None
+    links = {CollectiveKind(kind): link for kind, link in given.items()}
+    return MeasuredCosts(
+        {kind: link.latency for kind, link in links.items()}, {kind: link.bandwidth for kind, link in links.items()}
+    )
 
 
 def _inside(node: NodeProfile | None, gpu: GpuProfile) -> NodeInside:
     if node is not None:
         link = node.interconnect
         return NodeInside(link.kind, link.bandwidth, link.latency, _pcie_tree(link))
-    kind = "pcie_switch" if gpu.link.kind == "pcie" else "nvswitch"
+    kind = {"pcie": "pcie_switch", "shared_memory": "shared_memory"}.get(gpu.link.kind, "nvswitch")
     return NodeInside(kind, gpu.link.bandwidth, gpu.link.latency)
 
 

@@ -124,7 +124,13 @@ class TrainingSetup:
             elementwise=self.engine.elementwise or 1.0,
             eager_scores=self.settings.attention == "eager",
             eager_norms=self.settings.norms == "eager",
+            cast_bytes_per_weight=self.engine.cast_bytes_per_weight or 0.0,
+            copied_bytes_per_weight=self._copied_bytes_per_weight(),
         )
+
+    def _copied_bytes_per_weight(self) -> tuple[float, float]:
+        module, options = self.data_parallel
+        return module.copied_bytes_per_weight(options, self.layout.replicas, self.precision.weight_bytes)
 
     def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
         settings = self.step_settings(phase)

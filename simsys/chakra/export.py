@@ -103,7 +103,7 @@ def export_traces(built: Built, iteration: int | None = None) -> ExportedTraces:
     parts = _Recording(high.computation, high.communication, high.passes, high.programs, recorder=recorder)
     settings = job.settings.model_copy(update={"num_iterations": chosen + 1, "failures": None})
     simulate_job(replace(job, settings=settings), [recorder], parts)
-    shared = Shared()
+    shared = Shared(recorder.records.values())
     metadata = {**_metadata(job, chosen), "iteration_s": recorder.duration_s}
     traces = []
     for rank, record in sorted(recorder.records.items()):

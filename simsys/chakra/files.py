@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from simsys.chakra.nodes import ChakraNode, RankTrace, Value
+from simsys.chakra.nodes import COMM_DST, COMM_SRC, COMM_TAG, TENSOR_SIZE, ChakraNode, RankTrace, Value
 from simsys.chakra.schema import messages
 from simsys.errors import TraceError
 from simsys.input_files import open_bytes, unreadable
@@ -21,6 +21,8 @@ LARGEST_MESSAGE = 2**26
 """Bytes; a longer message means that the file is not a trace."""
 _GZIP = b"\x1f\x8b"
 _INT64 = 2**63
+_INTEGERS = {TENSOR_SIZE: "uint64_val", COMM_SRC: "int32_val", COMM_DST: "int32_val", COMM_TAG: "int32_val"}
+"""Fields of integers that readers expect; of others it is ``int64_val`` (mlcommons/chakra, et_feeder_node.cpp)."""
 
 
 def write_trace(stream: BinaryIO, trace: RankTrace, *, compressed: bool = False) -> None:
@@ -66,7 +68,7 @@ def _fill(message: Any, attributes: Mapping[str, Value]) -> None:
         if isinstance(value, bool):
             attribute.bool_val = value
         elif isinstance(value, int):
-            setattr(attribute, "uint64_val" if name == "tensor_size" or value >= _INT64 else "int64_val", value)
+            setattr(attribute, _INTEGERS.get(name, "int64_val" if value < _INT64 else "uint64_val"), value)
         elif isinstance(value, float):
             attribute.double_val = value
         else:

@@ -25,6 +25,7 @@ from simsys.chakra.nodes import (
     RankTrace,
     Value,
 )
+from simsys.chakra.process_groups import ProcessGroups
 from simsys.chakra.tasks import (
     Action,
     Copy,
@@ -32,7 +33,6 @@ from simsys.chakra.tasks import (
     Dispatch,
     GpuWork,
     Join,
-    ProcessGroups,
     RankTasks,
     Receipt,
     Task,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from simsys.chakra.tasks import Dispatch, Join, RankTasks, Receipt, Stream, stream_of
@@ -15,9 +15,10 @@ MOST_SHOWN = 6
 
 
 def keep_streams_in_order(rank: RankTasks) -> None:
-    """Let each collective of a group, and each copy of a channel, wait for the one before it.
+    """Let each collective of a group, and each copy of a channel, begin after the one before it has begun.
 
-    Their order is the order of the file, except where dependencies contradict it.
+    Their order is the order of the file, except where dependencies contradict it. They run one after another, so a
+    dependency on the one before says no more.
 
     Raises:
         TraceError: If nodes of the rank depend on each other in a circle.
@@ -27,22 +28,40 @@ def keep_streams_in_order(rank: RankTasks) -> None:
         stream = stream_of(rank.tasks[index].action)
         if stream is not None:
             if stream in latest:
-                rank.tasks[index].needs.add(latest[stream])
+                task = rank.tasks[index]
+                task.needs.discard(latest[stream])
+                task.follows = latest[stream]
             latest[stream] = index
 
 
 def dependents(rank: RankTasks) -> list[list[int]]:
-    """For each task, the tasks that wait for it, in the order of the file."""
-    found: list[list[int]] = [[] for _ in rank.tasks]
-    for index, task in enumerate(rank.tasks):
-        for need in task.needs:
-            found[need].append(index)
+    """For each task, the tasks that come after it, in the order of the file."""
+    return _lists(task.before for task in rank.tasks)
+
+
+def awaiting(rank: RankTasks) -> list[list[int]]:
+    """For each task, the tasks that wait for its end, in the order of the file."""
+    return _lists(task.needs for task in rank.tasks)
+
+
+def followers(rank: RankTasks) -> list[list[int]]:
+    """For each task, the tasks that wait for its beginning."""
+    return _lists(() if task.follows is None else (task.follows,) for task in rank.tasks)
+
+
+def _lists(befores: Iterable[Iterable[int]]) -> list[list[int]]:
+    """For each place, the places that have it before them."""
+    listed = list(befores)
+    found: list[list[int]] = [[] for _ in listed]
+    for index, before in enumerate(listed):
+        for each in before:
+            found[each].append(index)
     return found
 
 
 def _in_order(rank: RankTasks) -> Iterator[int]:
     """The tasks in an order that keeps all dependencies, otherwise that of the file."""
-    waiting = [len(task.needs) for task in rank.tasks]
+    waiting = [len(task.before) for task in rank.tasks]
     after = dependents(rank)
     ready = [index for index, count in enumerate(waiting) if not count]
     heapify(ready)
@@ -64,7 +83,7 @@ def _circle(rank: RankTasks, stuck: set[int]) -> str:
     index, path = min(stuck), list[int]()
     while index not in path:
         path.append(index)
-        index = min(rank.tasks[index].needs & stuck)
+        index = min(rank.tasks[index].before & stuck)
     circle = [*path[path.index(index) :], index]
     shown = " needs ".join(str(rank.tasks[each].node.id) for each in circle[: MOST_SHOWN + 1])
     return f"{rank.place(circle[0])}: nodes depend on each other in a circle: {shown}"
@@ -144,13 +163,13 @@ class _Untimed:
 
     def __init__(self, ranks: Sequence[RankTasks]) -> None:
         self._ranks = ranks
-        self._waiting = [[len(task.needs) for task in rank.tasks] for rank in ranks]
+        self._waiting = [[len(task.before) for task in rank.tasks] for rank in ranks]
         self._after = [dependents(rank) for rank in ranks]
         self._ready = deque(
             (number, index)
             for number, rank in enumerate(ranks)
             for index, task in enumerate(rank.tasks)
-            if not task.needs
+            if not task.before
         )
         self._ended = [[False] * len(counts) for counts in self._waiting]
         self._joined: dict[Group, list[tuple[int, int]]] = {}

@@ -12,9 +12,9 @@ from simsys.chakra.files import read_trace
 from simsys.chakra.node_reader import tasks_of
 from simsys.chakra.nodes import RankTrace, Value
 from simsys.chakra.order import check_matching, keep_streams_in_order
-from simsys.chakra.tasks import ProcessGroups, RankTasks
+from simsys.chakra.process_groups import ProcessGroups, read_groups, recorded_groups
+from simsys.chakra.tasks import RankTasks
 from simsys.errors import TraceError
-from simsys.input_files import parse_json, read_text, unreadable
 
 GROUPS_SUFFIX = ".comm_groups.json"
 MOST_RANKS = 65_536
@@ -51,7 +51,7 @@ def read_workload(prefix: Path, groups: Path | None = None) -> Workload:
     Args:
         prefix: What the names of the files begin with.
         groups: JSON file with the ranks of each process group, by name; by default ``<prefix>.comm_groups.json`` if it
-            exists.
+            exists. Groups that the traces of PyTorch state count where it names none.
 
     Raises:
         TraceError: If a file is missing or cannot be replayed, with file and node.
@@ -60,7 +60,8 @@ def read_workload(prefix: Path, groups: Path | None = None) -> Workload:
     groups = groups or next((path for path in [_named(prefix, GROUPS_SUFFIX)] if path.exists()), None)
     named = {} if groups is None else read_groups(groups)
     traces = [read_trace(path, rank) for rank, path in enumerate(files)]
-    shared = ProcessGroups(named, None if groups is None else str(groups), len(traces))
+    stated = [recorded_groups(trace, len(traces)) for trace in traces]
+    shared = ProcessGroups(named, None if groups is None else str(groups), stated)
     ranks = [_tasks(trace, shared, len(traces)) for trace in traces]
     check_matching(ranks)
     return Workload(prefix, ranks, groups)
@@ -95,22 +96,3 @@ def _files(prefix: Path) -> list[Path]:
         what = f"rank {missing} has no file" if missing is not None else f"more than {MOST_RANKS} ranks"
         raise TraceError(f"{_named(prefix, f'.{missing}.et')}: {what}, but ranks up to {max(found)} have one")
     return [found[rank] for rank in range(len(found))]
-
-
-def read_groups(path: Path) -> dict[str, tuple[int, ...]]:
-    """Read process groups: a JSON mapping of names to lists of ranks, as ASTRA-sim reads it.
-
-    Raises:
-        TraceError: If it is something else, with the place.
-    """
-    try:
-        data = parse_json(read_text(path))
-    except (OSError, ValueError) as error:
-        raise TraceError(unreadable(path, error)) from None
-    if not isinstance(data, dict):
-        raise TraceError(f'{path}: a mapping of process groups to ranks is needed, such as {{"1": [0, 1]}}')
-    for name, ranks in data.items():
-        numbers = isinstance(ranks, list) and all(type(rank) is int and rank >= 0 for rank in ranks)
-        if not numbers or not ranks or len(set(ranks)) < len(ranks):
-            raise TraceError(f"{path}: process group {name!r}: a list of different ranks is needed, not {ranks!r}")
-    return {name: tuple(ranks) for name, ranks in data.items()}

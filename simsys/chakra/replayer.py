@@ -9,7 +9,7 @@ from typing import Any
 
 from simpy.events import Event
 
-from simsys.chakra.order import dependents
+from simsys.chakra.order import awaiting, followers
 from simsys.chakra.speed import Seconds
 from simsys.chakra.tasks import Copy, CpuWork, Dispatch, GpuWork, Join, RankTasks, Receipt, Task
 from simsys.executors.executor import Executor
@@ -45,7 +45,7 @@ class RankReplay:
         self.rank = rank
         self._executor, self._env, self._seconds = executor, executor.env, seconds
         self._tasks = tasks.tasks
-        self._after = dependents(tasks)
+        self._awaiting, self._followers = awaiting(tasks), followers(tasks)
         self._operations = [_operation(rank, task) for task in tasks.tasks]
         self._waiting: list[int] = []
         self._left = 0
@@ -54,32 +54,42 @@ class RankReplay:
 
     def step(self) -> Generator[Event, Any, None]:
         """The process of one replay of the tasks."""
-        self._waiting = [len(task.needs) for task in self._tasks]
+        self._waiting = [len(task.needs) + (task.follows is not None) for task in self._tasks]
         self._left = len(self._tasks)
         self._finished = Event(self._env)
-        first = [index for index, count in enumerate(self._waiting) if not count]
-        self._follow(deque(index for index in first if self._begin(index)))
+        self._begin(deque(index for index, count in enumerate(self._waiting) if not count))
         if self._left:
             yield self._finished
 
-    def _begin(self, index: int) -> bool:
-        """Begin a task; return True if it has ended at once."""
-        event = self._started(index)
-        if event is None or event.callbacks is None:
-            return True
-        event.callbacks.append(lambda _: self._follow(deque([index])))
-        return False
-
-    def _follow(self, ended: deque[int]) -> None:
-        """Begin all that waited for tasks that have ended."""
-        while ended:
-            self._left -= 1
-            for each in self._after[ended.popleft()]:
-                self._waiting[each] -= 1
-                if not self._waiting[each] and self._begin(each):
-                    ended.append(each)
+    def _begin(self, ready: deque[int]) -> None:
+        """Begin tasks, and all that can begin in consequence."""
+        while ready:
+            index = ready.popleft()
+            event = self._started(index)
+            self._release(self._followers[index], ready)
+            if event is None or event.callbacks is None:
+                self._end(index, ready)
+            else:
+                event.callbacks.append(partial(self._ended, index))
         if not self._left and not self._finished.triggered:
             self._finished.succeed()
+
+    def _ended(self, index: int, _: Event) -> None:
+        ready = deque[int]()
+        self._end(index, ready)
+        self._begin(ready)
+
+    def _end(self, index: int, ready: deque[int]) -> None:
+        """A task has ended."""
+        self._left -= 1
+        self._release(self._awaiting[index], ready)
+
+    def _release(self, tasks: Sequence[int], ready: deque[int]) -> None:
+        """Tasks wait for one event less."""
+        for each in tasks:
+            self._waiting[each] -= 1
+            if not self._waiting[each]:
+                ready.append(each)
 
     def _started(self, index: int) -> Event | None:
         """Start what a task does; None if that is nothing."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from simsys.chakra.nodes import ChakraNode, RankTrace
 from simsys.collectives.base import CollectiveKind
-from simsys.errors import TraceError
 from simsys.ops import HostChannel
-from simsys.parallel.layout import GROUPS, Group
-
-ALL_RANKS = ""
-"""Name of the process group of collectives without one: all ranks."""
+from simsys.parallel.layout import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +73,18 @@ class Task:
         node: The node.
         action: What it does.
         needs: Places of the tasks that must have ended before, in the tasks of the rank.
+        follows: Place of the task of its stream that must have begun before; None if there is none.
     """
 
     node: ChakraNode
     action: Action
     needs: set[int] = field(default_factory=set)
+    follows: int | None = None
+
+    @property
+    def before(self) -> set[int]:
+        """Places of all tasks that come before it."""
+        return self.needs if self.follows is None else self.needs | {self.follows}
 
 
 @dataclass(frozen=True)
@@ -104,38 +107,6 @@ class RankTasks:
 def place_of(trace: RankTrace, node: ChakraNode) -> str:
     """The file and the number and name of a node."""
     return f"{trace.source}: node {node.id} ({node.name!r})"
-
-
-class ProcessGroups:
-    """The process groups of the traces.
-
-    Args:
-        named: Ranks by name.
-        source: The file that names them; None if there is none.
-        num_ranks: Number of traces.
-    """
-
-    def __init__(self, named: Mapping[str, Sequence[int]], source: str | None, num_ranks: int) -> None:
-        self._named = {**named, ALL_RANKS: range(num_ranks)}
-        self._source = source
-        self._groups: dict[str, Group] = {}
-
-    def of(self, rank: int, name: str, axis: str, place: str) -> Group:
-        """A group by its name.
-
-        Raises:
-            TraceError: If there is no such group, or the rank is not in it.
-        """
-        if name not in self._named:
-            where = "no file with process groups was found" if self._source is None else f"not in {self._source}"
-            raise TraceError(f"{place}: unknown process group {name!r} (pg_name): {where}")
-        group = self._groups.get(name)
-        if group is None:
-            axis = axis if axis in GROUPS else "data"
-            group = self._groups[name] = Group(tuple(self._named[name]), axis)
-        if rank not in group.ranks:
-            raise TraceError(f"{place}: rank {rank} is not in its process group {name!r}: {list(group.ranks)}")
-        return group
 
 
 Stream = Hashable

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from simsys.chakra.nodes import (
     COMM_DST,
@@ -37,10 +37,18 @@ MICROS = 1e6
 
 
 class Shared:
-    """Names of process groups and numbers of tags, which are equal on all ranks."""
+    """What traces of several ranks have in common: names of process groups, numbers of tags, sizes of messages.
 
-    def __init__(self) -> None:
+    Args:
+        records: The records of all ranks.
+    """
+
+    def __init__(self, records: Iterable[RankRecord]) -> None:
         self.groups: dict[str, tuple[int, ...]] = {}
+        self._sizes: dict[Hashable, deque[float]] = {}
+        for op in (node.op for record in records for node in record.nodes):
+            if isinstance(op, Send):
+                self._sizes.setdefault((op.rank, op.dst, op.tag), deque()).append(op.nbytes)
         self._names: dict[Group, str] = {}
         self._tags: dict[Hashable, int] = {}
         self._next: Counter[tuple[int, int]] = Counter()
@@ -51,6 +59,11 @@ class Shared:
             name = self._names[group] = str(len(self._names) + 1)
             self.groups[name] = group.ranks
         return self._names[group]
+
+    def received_bytes(self, op: Recv) -> float:
+        """Bytes of the next message that a rank waits for; 0 if it is sent in another iteration."""
+        sizes = self._sizes.get((op.src, op.rank, op.tag))
+        return sizes.popleft() if sizes else 0.0
 
     def tag(self, src: int, dst: int, what: Hashable) -> int:
         """The number of a tag between two ranks."""
@@ -94,17 +107,12 @@ class Translation:
     def _node(
         self, name: str, kind: NodeType, recorded: RecordedNode, deps: tuple[int, ...], values: Mapping[str, Value]
     ) -> int:
-        """Add a node; return its number."""
-        data = tuple(each for each in deps if self.nodes[each].type != NodeType.COMP)
-        control = tuple(each for each in deps if self.nodes[each].type == NodeType.COMP)
-        if kind is not NodeType.COMP:  # the results of a computation are communicated
-            data, control = control, data
+        """Add a node; return its number. All dependencies are of data, since some readers know no others."""
         node = ChakraNode(
             id=len(self.nodes),
             name=name,
             type=kind,
-            ctrl_deps=control,
-            data_deps=data,
+            data_deps=deps,
             start_micros=round((recorded.started_s - self._started_s) * MICROS),
             duration_micros=round((recorded.ended_s - recorded.started_s) * MICROS),
             attributes=values,
@@ -127,9 +135,9 @@ class Translation:
             return NodeType.COMM_COLL, {IS_CPU_OP: False, **named, COMM_SIZE: round(size), NBYTES: op.nbytes}
         src, dst = (op.rank, op.dst) if isinstance(op, Send) else (op.src, op.rank)
         ends = self._ends(src, dst, self._shared.tag(src, dst, op.tag))
-        if isinstance(op, Send):
-            return NodeType.COMM_SEND, {**ends, COMM_SIZE: round(op.nbytes), NBYTES: op.nbytes}
-        return NodeType.COMM_RECV, ends
+        nbytes = op.nbytes if isinstance(op, Send) else self._shared.received_bytes(op)
+        kind = NodeType.COMM_SEND if isinstance(op, Send) else NodeType.COMM_RECV
+        return kind, {**ends, COMM_SIZE: round(nbytes), NBYTES: nbytes}
 
     def _host_work(self, op: HostWork, recorded: RecordedNode) -> tuple[NodeType, dict[str, Value]]:
         if op.channel is HostChannel.UPDATE:

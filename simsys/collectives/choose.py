@@ -9,6 +9,7 @@ from typing import TypeAlias
 from simsys.collectives import ALGORITHMS, Algorithm, CollectiveKind, Path, get_algorithm
 from simsys.collectives.base import Span
 from simsys.collectives.collective_plan import CollectivePlan
+from simsys.collectives.measured_costs import MeasuredCosts
 from simsys.collectives.nccl import PROTOCOLS, RAMP, NcclTuning
 from simsys.errors import UnknownNameError, UsageError
 
@@ -19,6 +20,9 @@ Choose = Callable[[CollectiveKind, int, PathsOf, Span], Sequence[CollectivePlan]
 """The plans to compare for (kind, group size, paths, place on the nodes), of which `best` selects the fastest."""
 
 Names: TypeAlias = tuple[str, ...]
+
+Tuning: TypeAlias = NcclTuning | MeasuredCosts
+"""What collectives cost in addition to the links, or in place of them."""
 
 ONE_NODE = Span()
 """A group inside one node."""
@@ -112,6 +116,27 @@ def as_nccl(
     return [plan for algorithm in able for plan in _tuned(tuning, algorithm, kind, size, paths_of, span)]
 
 
+def as_measured(
+    costs: MeasuredCosts, kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE
+) -> list[CollectivePlan]:
+    """The ring, or the only algorithm of a kind, with measured costs; between nodes, `cheapest`.
+
+    Args:
+        costs: Costs of the kinds within a node.
+        kind: Which collective.
+        size: Ranks in the group.
+        paths_of: Returns the paths of the phases of an algorithm.
+        span: How the group lies on the nodes.
+
+    Raises:
+        UsageError: `size` is less than 1.
+    """
+    if span.nodes > 1:
+        return cheapest(kind, size, paths_of, span)
+    algorithm = get_algorithm(NCCL_ALWAYS.get(kind, ("ring",))[0]).for_nodes(span.per_node)
+    return [CollectivePlan(algorithm, kind, size, paths_of(algorithm), over=partial(costs.over, kind))]
+
+
 def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str] = OWN_KERNELS) -> Choose:
     """A chooser that also compares an engine's own all-reduce kernels, in groups inside one node.
 
@@ -144,18 +169,22 @@ def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str
     return compared
 
 
-def named(name: str, tuning: NcclTuning | None = None) -> Choose:
+def named(name: str, tuning: Tuning | None = None) -> Choose:
     """A chooser that compares the variants of the algorithm `name` if it supports the kind, else all algorithms.
 
     Args:
         name: ``auto``, a name of an algorithm, or ``inside/across``.
-        tuning: Costs of protocols; None for the times of links alone.
+        tuning: Costs of protocols, or measured costs; None for the times of links alone.
 
     Raises:
         UnknownNameError: If there is no such algorithm.
         UsageError: It reduces in the switch, and the cluster's switches cannot.
     """
-    everything: Choose = cheapest if tuning is None else partial(as_nccl, tuning)
+    everything: Choose = cheapest
+    if isinstance(tuning, MeasuredCosts):
+        everything, tuning = partial(as_measured, tuning), None
+    elif tuning is not None:
+        everything = partial(as_nccl, tuning)
     if name == "auto":
         return everything
     if ":" not in name:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from simsys.commands.options import JSON, answer_json, common
+from simsys.commands.options import JSON, answer_json, common, look_for_modules
 from simsys.report.console import answer
+
+
+def _with_modules(ctx: click.Context, _: click.Parameter, modules: Sequence[str]) -> Sequence[str]:
+    look_for_modules(ctx, [])
+    return modules
 
 
 @click.command("list")
 @click.argument("kind")
+@click.option(
+    "--module",
+    "modules",
+    metavar="NAME",
+    multiple=True,
+    callback=_with_modules,
+    help="Also list what this module of yours registers, such as my_metrics. Repeatable.",
+)
 @JSON
 @common
-def list_(kind: str, as_json: bool) -> None:
+def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
     """List all names of a KIND.
 
     KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies, metrics.
     """
-    from simsys.report.catalogue import rows
+    from simsys.report.catalogue import import_own, rows
     from simsys.report.listing import tables
 
+    import_own(modules)
     found = rows(kind)
     if as_json:
         answer_json({"kind": kind, "entries": found})

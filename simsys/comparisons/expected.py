@@ -15,11 +15,11 @@ from simsys.comparisons.side import Side
 from simsys.config.expected_errors import AT_ONCE, lacking, value_error
 from simsys.config.expected_ratios import ratio_error
 
-NO_SETTINGS = ("name", "description", "sweep", "search")
+NO_SETTINGS = ("name", "description", "sweep", "search", "lab")
 """Keys of a scenario that do not change what is simulated."""
 TRAINING, SERVING = "training", "serving"
 MEASUREMENT = "measurement"
-NO_SETTINGS = ("name", "description", "sweep", "search")
+NO_SETTINGS = ("name", "description", "sweep", "search", "lab")
 """Parts of a scenario that change no run."""
 
 

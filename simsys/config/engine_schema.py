@@ -66,7 +66,8 @@ class EngineProfile(Profile):
         all_reduce_kernels: Algorithms of the engine's own all-reduce: in ``one_shot`` every rank reads all buffers; in
             ``direct`` (two-shot) each rank adds up one block and reads the sums of the other ranks. Left out, both.
         communication_share: Share of a GPU that collectives of gradients and weights use, since their kernels occupy
-            multiprocessors and memory. Overlapped computations slow down by it. Left out, 0.
+            multiprocessors and memory. Overlapped computations slow down by it; 1 where collectives run on the
+            computing cores of a CPU. Left out, 0.
         length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
             left out, 1.
         gpu_memory_utilization: Share of device memory the stack may fill.
@@ -77,6 +78,8 @@ class EngineProfile(Profile):
         backward_per_layer_factor: Overhead of a layer's backward pass divided by the overhead of its forward pass.
         loss_bytes_per_logit: Bytes that the loss of a training step reads and writes for each logit, forward and
             backward together, without the matrix products of the head; left out, 0.
+        cast_bytes_per_weight: Bytes that automatic mixed precision moves for each weight in a forward pass, to cast
+            it to 16 bit, and as many in the backward pass, for its gradient; left out, 0.
         elementwise: Bytes that the element-wise kernels of a training step move, divided by the bytes of the fused
             kernels of Megatron-LM; left out, 1.
     """
@@ -94,7 +97,7 @@ class EngineProfile(Profile):
     per_request: NonNegativeSeconds
     all_reduce: NonNegativeSeconds | None = None
     all_reduce_kernels: Annotated[tuple[Literal["one_shot", "direct"], ...], Field(min_length=1)] | None = None
-    communication_share: Annotated[float, Field(strict=True, ge=0, le=0.5)] | None = None
+    communication_share: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes
@@ -103,3 +106,4 @@ class EngineProfile(Profile):
     backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]
     elementwise: Annotated[float, Field(strict=True, gt=0, le=100)] | None = None
     loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None
+    cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None

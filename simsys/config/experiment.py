@@ -19,6 +19,7 @@ from simsys.config.changes import Changeable
 from simsys.config.cluster import HardwareConfig
 from simsys.config.economics import EconomicsConfig
 from simsys.config.hardware import own_folders
+from simsys.config.lab import LabConfig
 from simsys.config.loader import read_sources, validate_all
 from simsys.config.model import ModelConfig
 from simsys.config.network import NetworkConfig
@@ -64,6 +65,12 @@ class SimulationSettings(FrozenModel):
         default=False, description="Write the times of every request and token of a serving run"
     )
     duration: Seconds | None = Field(default=None, description="Simulated time after which a serving run ends")
+    metrics: list[str] = Field(
+        default_factory=list, description="Metrics of your own, such as my_metrics:TokensPerJoule"
+    )
+    analyses: list[str] = Field(
+        default_factory=list, description="Analyses of your own, such as my_analyses:UnusedMemory"
+    )
 
 
 SERVING_SECTIONS = ("serving", "workload", "slo")
@@ -157,12 +164,16 @@ class SimulationConfig(Changeable):
     )
     sweep: SweepConfig | None = Field(default=None, description="Settings that vary in simsys sweep")
     search: SearchConfig | None = Field(default=None, description="Question that simsys search answers")
+    lab: LabConfig | None = Field(default=None, description="How simsys lab carries a training scenario out")
     _folder: Path = PrivateAttr(default_factory=Path)
 
     @model_validator(mode="before")
     @classmethod
     def _aliases(cls, data: Any) -> Any:
         """Move ``training.num_nodes`` to the hardware, where it belongs."""
+        if isinstance(data, dict) and "chakra" in data:
+            message = "a replay of Chakra traces is no scenario; carry it out with simsys chakra replay FILE"
+            raise invalid_at(("chakra",), message, data["chakra"])
         if not isinstance(data, dict) or not isinstance(data.get("training"), dict | TrainingConfig):
             return data
         training, hardware = data["training"], data.get("hardware")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,11 @@ from simsys.units import (
     UsdPerHour,
     Watts,
 )
+
+CollectiveKind: TypeAlias = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"
+]
+"""Collectives whose costs a profile may have, as in `simsys.collectives`."""
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
@@ -133,7 +138,7 @@ class Link(FrozenModel):
 class GpuLink(Link):
     """All links of one GPU to the other GPUs of its node together, nominal."""
 
-    kind: Literal["nvlink", "pcie", "infinity_fabric"]
+    kind: Literal["nvlink", "pcie", "infinity_fabric", "shared_memory"]
 
 
 class Price(FrozenModel):
@@ -177,9 +182,9 @@ class GpuProfile(Profile):
         memory_reserved: Part of the memory that the driver keeps and programs cannot use.
         memory_bandwidth: Peak bandwidth of the device memory.
         link: Links to the other GPUs of a node.
-        pcie: Link to the host.
+        pcie: Link to the host; left out for a CPU, which is its own host.
         host: One GPU's share of a host, for use without a node profile.
-        tdp: Thermal design power.
+        tdp: Thermal design power; left out, energy is not known and counts as 0.
         price: Rent of one GPU.
         efficiency: Shares of the peaks that kernels reach.
         kernel_floor: Fixed time of a kernel by kind, in addition to computing and moving data: launch, first loads,
@@ -197,9 +202,9 @@ class GpuProfile(Profile):
     memory_reserved: NonNegativeBytes | None = None
     memory_bandwidth: BytesPerSecond
     link: GpuLink
-    pcie: Link
+    pcie: Link | None = None
     host: Host | None = None
-    tdp: Watts
+    tdp: Watts | None = None
     price: Price | None = None
     efficiency: Efficiency
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
@@ -216,21 +221,26 @@ class Interconnect(Link):
 
     Args:
         kind: One switch (``nvswitch``, ``pcie_switch``), links of each pair (``nvlink_mesh``), the wiring of a DGX-1V
-            (``hybrid_cube_mesh``; bandwidth of one NVLink), or PCIe switches below the sockets of the host
-            (``pcie_tree``; bandwidth of a GPU's PCIe link).
+            (``hybrid_cube_mesh``; bandwidth of one NVLink), PCIe switches below the sockets of the host
+            (``pcie_tree``; bandwidth of a GPU's PCIe link), or the memory of a host whose processor cores are the
+            devices (``shared_memory``).
         gpus_per_switch: Of a ``pcie_tree``, GPUs below each switch; the node's NICs are spread over the switches.
         uplink: Of a ``pcie_tree``, each switch to its host bridge; by default as the GPUs' links.
         sockets: Of a ``pcie_tree``, sockets of the host.
         socket_link: Of a ``pcie_tree`` with several sockets, the link between each two sockets.
+        collectives: Measured costs of collectives of the library in use, by kind, as latency and bandwidth of a step
+            of a ring; they replace the costs of algorithms within the node where they are larger. Left out, only the
+            links and NCCL's protocols count.
         in_switch_reduction: Of an ``nvswitch``, whether it can reduce the data of the GPUs in the switch (NVLink
             SHARP).
     """
 
-    kind: Literal["nvswitch", "nvlink_mesh", "hybrid_cube_mesh", "pcie_switch", "pcie_tree"]
+    kind: Literal["nvswitch", "nvlink_mesh", "hybrid_cube_mesh", "pcie_switch", "pcie_tree", "shared_memory"]
     gpus_per_switch: Count | None = None
     uplink: Link | None = None
     sockets: Count | None = None
     socket_link: Link | None = None
+    collectives: dict[CollectiveKind, Link] | None = None
     in_switch_reduction: bool | None = None
 
     @model_validator(mode="after")
@@ -254,13 +264,25 @@ class Nics(Link):
 
 
 class NodeProfile(Profile):
-    """One machine: its GPUs, their interconnect, its network cards, and the host that the GPUs share."""
+    """One machine: its GPUs, their interconnect, its network cards, and the host that the GPUs share.
+
+    Args:
+        gpu: The profile of its GPUs.
+        gpus_per_node: Number of GPUs.
+        interconnect: What joins them.
+        nics: Its network cards; left out, for one machine alone.
+        host: Processors and memory of the host.
+        shared_memory_bandwidth: Bandwidth of the memory that all devices together reach, if they share one: each has
+            at most its part. Left out, every device has a memory of its own.
+        price: Rent of the machine.
+    """
 
     gpu: str
     gpus_per_node: Count
     interconnect: Interconnect
-    nics: Nics
+    nics: Nics | None = None
     host: Host | None = None
+    shared_memory_bandwidth: BytesPerSecond | None = None
     price: Price | None = None
 
 

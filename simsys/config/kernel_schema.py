@@ -52,7 +52,10 @@ Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dt
 class Efficiency(FrozenModel):
     """Curves by kind of kernel, each by dtype or ``default``, interpolated linearly in the logarithm of the rows.
 
-    `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`.
+    `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`. `norm`,
+    `activation`, `update` and `buffers` are element-wise kernels that another limit than bandwidth may decide, such
+    as arithmetic on a CPU: norms with their residual sums, activation functions, updates of weights by the optimizer,
+    and copies between weights and communication buffers; left out, they equal `memory`.
     """
 
     gemm: Curves
@@ -61,3 +64,7 @@ class Efficiency(FrozenModel):
     attention: Curves
     decode_attention: Curves
     memory: Curves
+    norm: Curves | None = None
+    activation: Curves | None = None
+    update: Curves | None = None
+    buffers: Curves | None = None

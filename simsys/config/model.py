@@ -38,6 +38,12 @@ class ModelConfig(FrozenModel):
     decoder_sequence_length: PositiveInt | None = Field(
         default=None, description="Tokens of a target sequence of an encoder-decoder"
     )
+    tied_embeddings: bool | None = Field(
+        default=None, description="Whether the head uses the weights of the embedding, of a model given by its sizes"
+    )
+    dropout: bool | None = Field(
+        default=None, description="Whether training uses dropout, of a model given by its sizes"
+    )
     layers: list[dict[str, Any]] | None = Field(
         default=None, description="Layers one by one, each with its kind and sizes"
     )
@@ -52,6 +58,9 @@ class ModelConfig(FrozenModel):
             raise invalid(f"exactly one of name, huggingface, model_type and layers is to be given, {found}")
         if self.layers is not None and not self.layers:
             raise invalid("a model needs at least one layer")
+        styled = next((key for key in ("tied_embeddings", "dropout") if getattr(self, key) is not None), None)
+        if styled is not None and (self.model_type is None or self.layers is not None):
+            raise invalid(f"{styled} is for a model that is given by its sizes; write model_type and its sizes too")
         if self.assume is not None and self.huggingface is None:
             raise invalid(
                 "assume says how a Hugging Face configuration is read; write huggingface too or remove assume"

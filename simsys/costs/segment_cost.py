@@ -54,7 +54,7 @@ class SegmentCost:
         per_layer_s: float,
         launches: Launches = NO_LAUNCHES,
     ) -> None:
-        rates: dict[tuple[OperatorKind, str, float, bool], KernelRates] = {}
+        rates: dict[tuple[OperatorKind, str, float, bool, str], KernelRates] = {}
 
         def costs(prompts: bool) -> list[_OperatorCost]:
             costed = (operator.costed(prompts=prompts) for operator in segment.operators)
@@ -168,12 +168,12 @@ class _OperatorCost:
         operator: Operator,
         spec: DeviceSpec,
         precision: Precision,
-        rates: dict[tuple[OperatorKind, str, float, bool], KernelRates],
+        rates: dict[tuple[OperatorKind, str, float, bool, str], KernelRates],
     ) -> None:
         if operator.window:
             raise InternalError(f"the window of {operator.name} was not resolved before its cost was asked for")
         aligned = alignment(operator.columns, operator.inner)
-        key = operator.kind, precision.dtype(operator), aligned, operator.grouped
+        key = operator.kind, precision.dtype(operator), aligned, operator.grouped, operator.role
         if key not in rates:
             rates[key] = KernelRates(spec, *key)
         self.operator, self.rates, self.per_logit = operator, rates[key], operator.per_logit

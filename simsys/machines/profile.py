@@ -232,7 +232,7 @@ def _nic_rate(
         line = min(known)
         return NET_RATE * line, f"line rate {line / 1e9:g} Gb/s; {TOPO_H}: 12 GB/s for 100 Gb/s"
     like = next((each for each in map(load_node, profile_names("node")) if each.gpu == profile.name), None)
-    if like is None:
+    if like is None or like.nics is None:
         node.notes.append("bandwidth of network cards: assumed, 100 Gb/s; give --nic")
         return NET_RATE * 100e9, "assumed: 100 Gb/s; the file states no line rate"
     node.notes.append(f"bandwidth of network cards: assumed, as of {like.name}; give --nic")

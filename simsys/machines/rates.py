@@ -64,6 +64,8 @@ def pcie_rate(machine: Machine, profile: GpuProfile) -> tuple[float, str]:
     if len(known) == len(machine.gpus):
         speed, lanes = min(known, key=lambda each: each[0] * each[1])
         return PCIE_RATE * speed * lanes, f"{speed:g} GT/s x{lanes}; {TOPO_H}: 12 GB/s for PCIe 3.0 x16"
+    if profile.pcie is None:
+        return 12.0 * GBYTE, f"assumed: {TOPO_H}, 12 GB/s for PCIe 3.0 x16 ({profile.name} states no PCIe link)"
     share = 12.0 * GBYTE / NOMINAL_PCIE3
     return share * profile.pcie.bandwidth, f"PCIe of {profile.name}; {TOPO_H}: 12 GB/s for PCIe 3.0 x16"
 

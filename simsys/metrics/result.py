@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.iteration_log import COMMUNICATION
+from simsys.metrics.observation import Observation
 from simsys.version import __version__
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class RunResult:
         jobs: The result of each job, if several share the cluster.
         assumptions: Defaults and data that the figures rest on, for people.
         defaults: What the engine of a serving run has set, by setting: the value, and where it comes from.
+        observations: What analyses of the user's own have found, by their names (`simsys.metrics.own`).
         warnings: What makes the figures doubtful, or was understood otherwise than it may have been meant; for people,
             who see it first.
         profiles: A digest of each hardware and engine profile that the run has read, by kind and name.
@@ -84,6 +86,7 @@ class RunResult:
     jobs: Sequence[RunResult] = ()
     assumptions: Sequence[str] = ()
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    observations: Mapping[str, Sequence[Observation]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     profiles: Mapping[str, str] = field(default_factory=dict)
     simulated_s: float = 0.0

@@ -152,6 +152,15 @@ class Operator:
         return self.per_logit and self.split is Split.VOCABULARY and not self.lookup
 
     @property
+    def role(self) -> str:
+        """What it does if it is element-wise: ``norm``, ``activation``, or empty for anything else."""
+        if self.kind is not OperatorKind.MEMORY:
+            return ""
+        if self.name.endswith("_norm"):
+            return "norm"
+        return "activation" if self.name.endswith("activation") else ""
+
+    @property
     def grouped(self) -> bool:
         """True if it consists of many small matrix products of experts."""
         return self.experts > 1 and self.kind is OperatorKind.GEMM

@@ -31,6 +31,8 @@ class Kernel(NamedTuple):
         effort: Compute time over that of the best kernel for the same FLOP.
         launches: Number of kernels that share the FLOP and the bytes, such as the two products of a backward pass.
         grouped: Whether it is a grouped GEMM, as of experts.
+        role: What an element-wise kernel does, if devices may have an efficiency of their own for it: ``norm``,
+            ``activation``, ``update`` (of weights) or ``buffers`` (copies).
     """
 
     kind: OperatorKind
@@ -43,6 +45,7 @@ class Kernel(NamedTuple):
     effort: float = 1.0
     launches: float = 1.0
     grouped: bool = False
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +92,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
         dtype=precision.dtype(operator),
         effort=factor,
         grouped=operator.grouped,
+        role=operator.role,
     )
 
 

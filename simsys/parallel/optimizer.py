@@ -65,4 +65,6 @@ def update_work(optimizer: str, parameters: float, *, fused: bool = True, half_c
         sizes[-1] += HALF_BYTES
     elif half_copy:
         sizes.append(FP32_BYTES + HALF_BYTES)
-    return Work(tuple(Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=size * parameters) for size in sizes))
+    return Work(
+        tuple(Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=size * parameters, role="update") for size in sizes)
+    )

@@ -53,6 +53,7 @@ class Block:
         over: The kind of group with equal weights: ``data`` or, for divided experts, ``expert_data``.
         memory: Memory of a micro-batch in it.
         matrices: This rank's weight matrices; the others are vectors (biases, norms).
+        tensor_bytes: Bytes of its gradients, operator by operator, in the order in which they are complete.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Block:
     over: str = "data"
     memory: BlockMemory = NOTHING
     matrices: tuple[Matrix, ...] = ()
+    tensor_bytes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +153,9 @@ class StepSettings:
         eager_scores: True if scores and softmax go through memory for each operation.
         eager_norms: True if norms go through memory for each operation.
         p2p_overlap: True if stages compute while their sends are in flight.
+        cast_bytes_per_weight: Bytes moved for each weight in either pass to cast it or its gradient.
+        copied_bytes_per_weight: Bytes moved for each weight to copy it from, or its gradient to, communication
+            buffers: in the forward and in the backward pass.
     """
 
     precision: Precision
@@ -172,3 +177,5 @@ class StepSettings:
     eager_scores: bool = False
     eager_norms: bool = False
     p2p_overlap: bool = True
+    cast_bytes_per_weight: float = 0.0
+    copied_bytes_per_weight: tuple[float, float] = (0.0, 0.0)

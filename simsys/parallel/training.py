@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind
-from simsys.model.work import Kernel, Precision, Work, forward_work, training_work
+from simsys.model.work import FP32_BYTES, Kernel, Precision, Work, forward_work, training_work
 from simsys.parallel.activations import BlockMemory, Recompute, block_memories, chunk_memory
 from simsys.parallel.backward import (
     again_in_attention,
@@ -200,6 +200,9 @@ def _block(
         forward, backward = _with_kernel(forward, loss, -1), _with_kernel(backward, loss, 0)
     if settings.micro_batches > 1 and held:
         backward = _with_kernel(backward, _memory_kernel(ACCUMULATION_BYTES * held), -1)
+    for role, of_passes in _copies(settings):
+        forward = _with_kernel(forward, _memory_kernel(of_passes[0] * held, role), 0) if of_passes[0] else forward
+        backward = _with_kernel(backward, _memory_kernel(of_passes[1] * held, role), -1) if of_passes[1] else backward
     return Block(
         stretch.name,
         tuple(forward),
@@ -210,7 +213,25 @@ def _block(
         weight=tuple(Part(work) for work in reversed(gradients)) if settings.split_backward else (),
         parameter_bytes=held * precision.weight_bytes,
         matrices=tuple(weight_matrices(stretch.operators, stretch.output_elements_per_token)),
+        tensor_bytes=tuple(_tensor_bytes(stretch, settings, vocab_size)),
     )
+
+
+def _copies(settings: StepSettings) -> list[tuple[str, tuple[float, float]]]:
+    """Copies of weights and gradients in the two passes: role of the kernel, and bytes per weight."""
+    cast = settings.cast_bytes_per_weight if settings.precision.weight_bytes < FP32_BYTES else 0.0
+    return [("", (cast, cast)), ("buffers", settings.copied_bytes_per_weight)]
+
+
+def _tensor_bytes(stretch: RepeatedBlock, settings: StepSettings, vocab_size: float) -> Iterator[float]:
+    """Gradient bytes of each operator of a block, the last one first; of an embedding, of the tokens last."""
+    for segment in reversed(stretch.segments):
+        for operator in reversed(segment.operators):
+            pieces = [operator.parameters]
+            if operator.lookup and vocab_size:
+                tokens = vocab_size * stretch.output_elements_per_token
+                pieces = [operator.parameters - tokens, tokens] if 0.0 < tokens < operator.parameters else pieces
+            yield from (settings.gradient_bytes_per_parameter * piece for piece in pieces if piece)
 
 
 def _normed(operators: Sequence[Operator], settings: StepSettings) -> Sequence[Operator]:
@@ -242,8 +263,8 @@ def _with_kernel(parts: Sequence[Part], kernel: Kernel, place: int) -> list[Part
     ]
 
 
-def _memory_kernel(nbytes: float) -> Kernel:
-    return Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes)
+def _memory_kernel(nbytes: float, role: str = "") -> Kernel:
+    return Kernel(OperatorKind.MEMORY, flop=0.0, nbytes=nbytes, role=role)
 
 
 def _untie(blocks: tuple[Block, ...], tied_parameters: float, settings: StepSettings) -> tuple[Block, ...]:
@@ -254,5 +275,11 @@ def _untie(blocks: tuple[Block, ...], tied_parameters: float, settings: StepSett
     last = blocks[-1]
     gradient_bytes = last.gradient_bytes - tied_parameters * settings.gradient_bytes_per_parameter
     parameter_bytes = last.parameter_bytes - tied_parameters * settings.precision.weight_bytes
-    untied = replace(last, gradient_bytes=gradient_bytes, parameter_bytes=parameter_bytes, matrices=last.matrices[:-1])
+    untied = replace(
+        last,
+        gradient_bytes=gradient_bytes,
+        parameter_bytes=parameter_bytes,
+        matrices=last.matrices[:-1],
+        tensor_bytes=last.tensor_bytes[1:],
+    )
     return (*blocks[:-1], untied)

@@ -92,7 +92,7 @@ class DeviceSpec:
         tdp_watt: Thermal design power: a cap, not an average.
         usd_per_hour: Price of one device; 0 if unknown.
         curves: Efficiency by kernel kind, then by dtype or ``default``; for products of experts, ``grouped_gemm``, by
-            default ``gemm``.
+            default ``gemm``; for element-wise kernels, by role, by default ``memory``.
         floor_s: Fixed time of a kernel, by kind, then by dtype or ``default``; 0 by default.
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: Memory traffic of an optimizer on the host for this device: its share of host memory
@@ -142,7 +142,7 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
         InfeasibleError: As `kernel_seconds`.
     """
     aligned = alignment(kernel.columns, kernel.inner)
-    rates = KernelRates(spec, kernel.kind, kernel.dtype, aligned, kernel.grouped)
+    rates = KernelRates(spec, kernel.kind, kernel.dtype, aligned, kernel.grouped, kernel.role)
     return rates.bounds(kernel.flop * kernel.effort, kernel.nbytes, kernel.rows, kernel.launches)
 
 
@@ -155,14 +155,18 @@ class KernelRates:
         dtype: In which they compute.
         alignment: The share of the speed that their alignment leaves.
         grouped: Whether each is many small GEMMs at once.
+        role: As `Kernel.role`.
     """
 
     __slots__ = ("_alignment", "_curve", "_dtype", "_floor_s", "_peak", "_reached", "_rows", "_spec")
 
-    def __init__(self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool) -> None:
+    def __init__(
+        self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool, role: str = ""
+    ) -> None:
         floors_s = spec.floor_s.get(kind.value)
         self._spec, self._dtype = spec, dtype
-        self._curve = _curve(spec, "grouped_gemm" if grouped else kind.value, dtype)
+        own = role if role in spec.curves else kind.value
+        self._curve = _curve(spec, "grouped_gemm" if grouped else own, dtype)
         self._peak = spec.peak_flop_per_s.get(dtype)
         self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
         self._alignment = alignment

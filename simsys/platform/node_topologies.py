@@ -37,8 +37,9 @@ class NodeInside:
     """The kind of network inside a node.
 
     Args:
-        kind: ``nvswitch`` or ``pcie_switch`` (one link from each GPU to a switch), ``nvlink_mesh`` (one link for each
-            pair of GPUs), ``hybrid_cube_mesh`` (the NVLinks of a DGX-1V) or ``pcie_tree``.
+        kind: ``nvswitch``, ``pcie_switch`` or ``shared_memory`` (one link from each GPU to a switch),
+            ``nvlink_mesh`` (one link for each pair of GPUs), ``hybrid_cube_mesh`` (the NVLinks of a DGX-1V) or
+            ``pcie_tree``.
         bytes_per_s: Bandwidth of each link and direction; of one NVLink of the cube, and of a GPU's PCIe link.
         latency_s: Latency of each link; a path through a switch has two.
         tree: The shape of a ``pcie_tree``.
@@ -144,5 +145,6 @@ INSIDE_KINDS: Mapping[str, Callable[[Sequence[int], NodeInside, int], BuiltInsid
     "hybrid_cube_mesh": _hybrid_cube_mesh,
     "pcie_switch": _switch,
     "pcie_tree": _pcie_tree,
+    "shared_memory": _switch,
 }
 """How to build each kind of inside."""

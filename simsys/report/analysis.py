@@ -27,6 +27,7 @@ def analysis_text(analysis: Analysis, *, everything: bool = False) -> str:
         _losses(analysis),
         ["resources", *(line for each in _listed(analysis, everything=everything) for line in _finding(each))],
         _remedies(analysis, everything=everything),
+        _own(analysis),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -69,6 +70,16 @@ def _remedies(analysis: Analysis, *, everything: bool) -> list[str]:
         lines += wrap(_effect(remedy, analysis.result.kind), "     ", "     ")
     rest = len(analysis.remedies) - len(shown)
     return [*lines, f"  {rest} more with --all"] if rest else lines
+
+
+def _own(analysis: Analysis) -> list[str]:
+    """What analyses of the user's own have found."""
+    lines: list[str] = []
+    for name, seen in analysis.result.observations.items():
+        for each in seen:
+            lines += wrap(f"{name}: {percent(each.severity)}: {each.evidence}", "  - ", "    ")
+            lines += [line for text in each.recommendations for line in wrap(text, "    > ", "      ")]
+    return ["your own analyses", *lines] if lines else []
 
 
 def _effect(remedy: Remedy, kind: str) -> str:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
 from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, profile_names
 from simsys.config.hardware_schema import Profile
-from simsys.errors import UnknownNameError
+from simsys.errors import SimsysError, UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
 from simsys.model.model_db import model_names
 from simsys.platform.fabrics import TOPOLOGY_TYPES
 from simsys.report.model_facts import Facts, model_facts, model_row
+from simsys.user_modules import import_user_module, place_in_user_module
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,22 @@ def rows(kind: str) -> list[Facts]:
     return [{"name": name, **things.row(name)} for name in things.names()]
 
 
+def import_own(modules: Sequence[str]) -> None:
+    """Import modules of the user's own, which register what they have.
+
+    Raises:
+        UsageError: If one cannot be imported.
+    """
+    for name in modules:
+        try:
+            import_user_module(name)
+        except SimsysError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever a module of the user's may raise
+            where = place_in_user_module(error)
+            raise UsageError(f"--module {name}: {error}" + (f" ({where})" if where else "")) from error
+
+
 def facts(kind: str, name: str) -> Facts:
     """All facts about one name.
 
@@ -81,8 +98,8 @@ def _node_row(name: str) -> Facts:
         "gpus": node.gpus_per_node,
         "interconnect": node.interconnect.kind,
         "per_gpu_bytes_per_s": node.interconnect.bandwidth,
-        "nics": node.nics.count,
-        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}"),  # shortened for a list
+        "nics": node.nics.count if node.nics is not None else None,
+        "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}") if node.nics is not None else None,  # shortened
     }
 
 

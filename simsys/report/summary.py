@@ -8,6 +8,7 @@ from typing import Any
 from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import largest_losses
 from simsys.executors import combination
+from simsys.metrics.definitions import metrics_by_name, shipped_metrics
 from simsys.metrics.result import RunResult
 from simsys.report.economics import training_economics
 from simsys.report.listing import table
@@ -33,7 +34,7 @@ def _figures(result: RunResult) -> list[list[str]]:
     if result.kind == "jobs":
         return [job_table(result).split("\n"), *([headline(job)] for job in result.jobs)]
     figures = _training(result) if result.kind == "training" else serving_lines(result.metrics)
-    return [[*figures, *_memory(result)]]
+    return [[*figures, *_memory(result), *_own(result)]]
 
 
 def warning_lines(result: RunResult) -> list[str]:
@@ -149,6 +150,15 @@ def _memory(result: RunResult) -> list[str]:
     parts = ", ".join(f"{name.replace('_', ' ')} {_size(size)}" for name, size in result.memory_bytes.items() if size)
     held, capacity = ordered_sum(result.memory_bytes.values()), result.metrics["memory_capacity_bytes"]
     return row("memory per GPU", f"{_size(held)} of {_size(capacity)}: {parts}")
+
+
+def _own(result: RunResult) -> Iterator[str]:
+    """Metrics of the user's own."""
+    shipped, known = shipped_metrics(), metrics_by_name()
+    for name, value in result.metrics.items():
+        if name not in shipped:
+            unit = known[name].unit if name in known else ""
+            yield from row(name, f"{number(value)}{HARD_SPACE}{unit}".rstrip() if unit else number(value))
 
 
 def _why(result: RunResult) -> list[str]:

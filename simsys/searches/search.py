@@ -8,6 +8,7 @@ from typing import Any
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.errors import UsageError
+from simsys.metrics.definitions import known_metrics
 from simsys.searches.goal import Goal, check_metric, more_is_better
 from simsys.searches.result import SearchResult
 from simsys.searches.scenarios import AUTO, OTHERS, is_written
@@ -58,6 +59,7 @@ def search(
     if config.kind not in SPACES:
         raise UsageError("simsys search is for one training job or one serving scenario, not for several jobs")
     asked = _with_others(asked, config, SPACES[config.kind].keys)
+    known_metrics(config.simulation)
     goal = Goal.of(asked, config.kind)
     goals = [Goal(check_metric(each, "--pareto", config.kind), more_is_better(each)) for each in pareto]
     space = SPACES[config.kind](config, asked, goal)

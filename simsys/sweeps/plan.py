@@ -16,7 +16,7 @@ from simsys.config.setting import has_setting, with_setting
 from simsys.config.sweep import SweepConfig
 from simsys.config.validation import dotted, problem_at
 from simsys.errors import ConfigError, Problem, UsageError, did_you_mean
-from simsys.metrics.definitions import metrics_by_name
+from simsys.metrics.definitions import known_metrics
 from simsys.sweeps.space import Axis, axes_of, combinations
 
 SEED = "simulation.seed"
@@ -143,7 +143,8 @@ def _problems_of(
 
 
 def _unknown_metrics(config: SweepConfig, first: SimulationConfig, source: ScenarioSource) -> Iterator[Problem]:
-    known = {name for name, metric in metrics_by_name().items() if first.kind in metric.kinds and metric.is_number}
+    defined = known_metrics(first.simulation).items()
+    known = {name for name, metric in defined if first.kind in metric.kinds and metric.is_number}
     for index, name in enumerate(config.metrics):
         if name not in known:
             message = f"{name!r} is no numeric metric of {first.kind}{did_you_mean(name, known)}"

@@ -91,13 +91,13 @@ def _settings(run: _Run) -> str:
 
 def _chosen(metrics: Sequence[str], runs: Iterable[_Run]) -> list[str]:
     """The metrics of the columns."""
-    known = metrics_by_name()
+    runs = [run for run in runs if run.figures]
+    found = dict.fromkeys(name for run in runs for name in run.figures["metrics"])
+    known = [*metrics_by_name(), *(name for name in found if name not in metrics_by_name())]  # of the user's own, too
     for name in metrics:
         if name != ALL and name not in known:
             raise UnknownNameError("metric", name, known)
-    runs = [run for run in runs if run.figures]
     if ALL in metrics:
-        found = {name for run in runs for name in run.figures["metrics"]}
         return [name for name in known if name in found]
     kinds = list(dict.fromkeys(run.figures["kind"] for run in runs))
     return list(metrics) or [name for kind in kinds for name in _HEADLINE.get(kind, ())]

@@ -85,6 +85,8 @@ def test_messages_of_stages_have_equal_tags_at_both_ends() -> None:
         for node in (*first, *second)
         if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV)
     )
+    nodes = [node for node in (*first, *second) if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV)]
+    assert len({node.attributes["comm_size"] for node in nodes}) == 1  # hidden states, or their gradients
     sent = {end[1:]: count for end, count in ends.items() if end[0] == NodeType.COMM_SEND}
     received = {end[1:]: count for end, count in ends.items() if end[0] == NodeType.COMM_RECV}
     assert sent == received
@@ -97,6 +99,12 @@ def test_the_wait_for_batches_is_work_of_the_host() -> None:
     first = found.traces[0].nodes[0]
     assert (first.name, first.attributes["is_cpu_op"], first.duration_micros) == ("data loading", True, 3000)
     assert all(0 in ended_before(found.traces[0].nodes, node.id) for node in found.traces[0].nodes[1:])
+
+
+def test_dependencies_are_those_that_feeders_follow() -> None:
+    for trace in exported(**PIPELINE).traces:
+        assert not any(node.ctrl_deps for node in trace.nodes)
+        assert all(dep < node.id for node in trace.nodes for dep in node.data_deps)
 
 
 def test_files_and_groups_are_written(tmp_path: Path) -> None:

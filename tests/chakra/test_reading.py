@@ -96,4 +96,5 @@ def test_groups_that_do_not_fit_are_refused(tmp_path: Path, groups: str, reason:
 def test_collectives_of_a_group_keep_the_order_of_the_file_unless_dependencies_contradict_it(tmp_path: Path) -> None:
     ranks = [[collective(0, 4, 3), collective(1, 8), collective(2, 8), compute(3, 9, 2)] for _ in range(2)]
     found = read_workload(write(tmp_path, *ranks))
-    assert [task.needs for task in found.ranks[0].tasks] == [{2, 3}, set(), {1}, {2}]
+    assert [task.needs for task in found.ranks[0].tasks] == [{3}, set(), set(), {2}]
+    assert [task.follows for task in found.ranks[0].tasks] == [2, None, 1, None]

@@ -81,6 +81,13 @@ def test_what_cannot_be_done_is_refused(arguments: tuple[str, ...], code: int, r
     assert (found.exit_code, reason in found.output) == (code, True), found.output
 
 
+def test_other_commands_name_the_one_that_replays() -> None:
+    found = CliRunner().invoke(cli, ["run", "r.yaml"])
+    assert found.exit_code == 2
+    assert "r.yaml:2:3: chakra: a replay of Chakra traces is no scenario" in found.output
+    assert "1 problem" in found.output
+
+
 def test_more_ranks_than_gpus_are_infeasible() -> None:
     simsys("export", "x.yaml", "--out", "out")
     found = simsys("replay", "r.yaml", "--set", "hardware.gpus_per_node=1")

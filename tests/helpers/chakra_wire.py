@@ -55,14 +55,14 @@ def messages(data: bytes) -> list[bytes]:
 
 
 def attributes(found: list[Field], number: int) -> dict[str, Any]:
-    """AttributeProto: name = 1; double_val = 3, int64_val = 9, uint64_val = 13, bool_val = 27, string_val = 29."""
+    """AttributeProto: name = 1; double_val = 3, int32 = 7, int64 = 9, uint64 = 13, bool = 27, string = 29."""
     result = {}
     for each, _, content in found:
         if each == number:
             inner = {place: value for place, _, value in fields(content)}
             name = inner.pop(1).decode()
             ((place, value),) = inner.items()
-            result[name] = {3: float, 9: int, 13: int, 27: bool, 29: lambda text: text.decode()}[place](value)
+            result[name] = {3: float, 7: int, 9: int, 13: int, 27: bool, 29: lambda text: text.decode()}[place](value)
     return result
 
 

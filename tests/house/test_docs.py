@@ -11,6 +11,7 @@ import pytest
 
 from simsys.collectives import ALGORITHMS
 from simsys.framework import FRAMEWORKS, DataParallel, Schedule, Scheduler
+from simsys.metrics.own import ANALYSES, METRICS
 from simsys.model.aggregates import STEPS
 from simsys.model.model import Block
 from simsys.model.model_entry import ENTRY_KEYS, OPERATOR_KEYS
@@ -29,11 +30,12 @@ EXAMPLES = [
 @pytest.fixture(autouse=True)
 def all_as_before() -> object:
     """Forget what an example registers, and the variables of the environment that it sets."""
-    before, environment = (set(FRAMEWORKS.names()), set(ALGORITHMS.names())), dict(os.environ)
+    registries = (FRAMEWORKS, ALGORITHMS, METRICS, ANALYSES)
+    before, environment = [set(registry.names()) for registry in registries], dict(os.environ)
     yield
     os.environ.clear()
     os.environ.update(environment)
-    for registry, names in zip((FRAMEWORKS, ALGORITHMS), before, strict=True):
+    for registry, names in zip(registries, before, strict=True):
         for name in set(registry.names()) - names:
             registry.forget(name)
 

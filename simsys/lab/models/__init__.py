@@ -1,0 +1,1 @@
+"""PyTorch models from the descriptions that the simulator uses: transformer decoders and encoders, ResNet-50."""

@@ -1,0 +1,1 @@
+"""Trainers: one process, DDP, ZeRO-1 and FSDP; `base.py` has the training step."""
