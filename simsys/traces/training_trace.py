@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simsys.ops import Operation, Recv
+from simsys.ops import Compute, Operation, Recv
 from simsys.probes import Probe
 from simsys.traces import chrome
 from simsys.traces.cycles import with_cycles
@@ -17,8 +17,8 @@ from simsys.traces.operations import Record, Shown, lanes_of, shown
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_SLICES = 2_000_000
-"""Reports of operations that a trace keeps; some 100 MB of memory, and a file that viewers still open."""
+MOST_SLICES = 1_000_000
+"""Reports of operations that a trace keeps; some 25 MB of memory, and a file that viewers still open."""
 STEPS_LANE, HOST_LANE = 1, 2
 """Numbers of lanes; Perfetto takes 0 for the number of the process, which may be that of another lane."""
 FURTHER = 1000
@@ -34,6 +34,7 @@ class TrainingTrace(Probe):
     """
 
     counts_only = True
+    each_pass = True
     indispensable = True
 
     def __init__(self, lod: str, most: int = MOST_SLICES) -> None:
@@ -84,11 +85,14 @@ class TrainingTrace(Probe):
             shown_ranks = f"{len(self.stands_for)} of {ranks} ranks are shown, each for others that do the same"
             texts.append(f"{shown_ranks} at the same time")
         texts += self.iterations.left_out()
-        if self.lod == "medium":
+        if any(isinstance(op, Compute) and not op.work.kernels for op in self._record.ops):
             texts.append(
-                "at medium, passes without a wait between them are one computation with one slice for each kind of "
-                "communication beside or after it; --lod high shows each pass, collective and message"
+                "single passes where they are very many, or where transfers contend for links: a computation is then "
+                "the sum of several, and what comes beside or after it are sums, too; --lod high shows each"
             )
+        copied = sum(count for count, _, _ in self._cycles)
+        if copied and self._rows()[0].size > self._record.most - 1000:
+            texts.append(f"equal micro-batches: more than {self._record.most:,} slices")
         if self._record.cut_s is not None:
             texts.append(f"operations after {self._record.cut_s:g} s: more than {self._record.most:,} slices")
         return texts
@@ -136,7 +140,7 @@ class TrainingTrace(Probe):
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Starts, ends and operations, with the micro-batches that were not simulated."""
         ends_s = self.iterations.ends_s(min(self.stands_for, default=0))
-        return with_cycles(*self._record.arrays(), self._cycles, ends_s)
+        return with_cycles(*self._record.arrays(), self._cycles, ends_s, self._record.most)
 
     def _places(self) -> list[list[Shown]]:
         return [list(shown(op, self.stands_for)) for op in self._record.ops]
