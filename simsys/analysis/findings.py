@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
-from simsys.analysis.losses import BOUND, HIGH, Level, Loss, losses
+from simsys.analysis.losses import BOUND, HIGH, PREEMPTION, Level, Loss, losses
 from simsys.analysis.places import Place, place_of
 from simsys.build.job import Job
 from simsys.build.serving import ServingJob
@@ -36,7 +36,7 @@ CAUSES: Mapping[str, Resource] = {
     "checkpoints": "host",
     "request handling": "host",
     "queueing": "queueing",
-    "preemption": "kv_capacity",
+    PREEMPTION: "kv_capacity",
     "move to another replica": "network",
     "GPUs idle within steps": "host",
 }

@@ -31,6 +31,8 @@ NAMED = 3
 HIGH, BOUND = COMMUNICATION_HIGH, COMMUNICATION_BOUND
 """Shares of the whole above which any loss is high, and bound."""
 
+PREEMPTION = "preemption"
+"""The loss of requests that lose their KV cache."""
 REMEDIES: Mapping[str, str] = {
     "kernel inefficiency": "larger micro-batches or fused kernels raise kernel efficiency",
     "recomputation": "selective recomputation, or none where memory allows",
@@ -42,7 +44,7 @@ REMEDIES: Mapping[str, str] = {
     "exposed host communication": "less offloading, or a faster link to the host",
     "queueing": "more replicas, larger batches or fewer requests per second",
     "request handling": "a faster front end of the engine",
-    "preemption": "more memory for the KV cache, or fewer concurrent sequences",
+    PREEMPTION: "more memory for the KV cache, or fewer concurrent sequences",
     "move to another replica": "a faster link between the pools, or more decode replicas",
     "prompts of other requests": "smaller prefill chunks, or prefill on separate replicas (disaggregated)",
     "GPUs idle within steps": "faster links, fewer tensor-parallel ranks or CUDA graphs",
@@ -170,7 +172,7 @@ def _serving(result: RunResult) -> Iterator[tuple[str, float]]:
         return
     moved_s, preempted_s, prompts_s = _moved(log), _preempted(log), _prompts(log)
     yield "move to another replica", moved_s
-    yield "preemption", preempted_s
+    yield PREEMPTION, preempted_s
     yield "prompts of other requests", prompts_s
     in_steps_s = metrics["mean_inference_ms"] / 1e3 - moved_s - preempted_s - prompts_s
     yield "GPUs idle within steps", max(0.0, in_steps_s) * _idle_share(result, log)

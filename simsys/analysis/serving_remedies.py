@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from simsys.analysis.remedies import FEWER_BITS, Candidate, automatic_collectives, plain, whole_gpus, whole_links
 from simsys.build.serving import ServingJob
-from simsys.check.serving_levers import memory_share, more_tensor, small_cache, small_weights
+from simsys.check.serving_levers import memory_share, more_tensor, small_cache, small_weights, twice_the_replicas
 from simsys.config.serving import CACHE_SIZES
 
 Remedies: TypeAlias = Callable[[ServingJob], Iterator[Candidate]]
@@ -82,19 +82,7 @@ def better_router(job: ServingJob) -> Iterator[Candidate]:
 
 def more_replicas(job: ServingJob) -> Iterator[Candidate]:
     """Twice the nodes, with twice the replicas."""
-    hardware, given = job.config.hardware, job.config.parallelism
-    if hardware.nodes is not None or job.config.network.topology_type == "custom":
-        return
-    lever: dict[str, Any] = {"hardware.num_nodes": 2 * hardware.num_nodes}
-    if given.dp_degree is not None:
-        lever["parallelism.dp_degree"] = 2 * given.dp_degree
-    split, scaled = job.settings.disaggregated, job.settings.autoscaling
-    if split is not None:
-        lever["serving.disaggregated.prefill_replicas"] = 2 * split.prefill_replicas
-        lever["serving.disaggregated.decode_replicas"] = 2 * split.decode_replicas
-    if scaled is not None and scaled.max_replicas is not None:
-        lever["serving.autoscaling.max_replicas"] = 2 * scaled.max_replicas
-    yield Candidate(lever, MORE_GPUS)
+    yield from (Candidate(lever, MORE_GPUS) for lever in twice_the_replicas(job))
 
 
 def faster_host(job: ServingJob) -> Iterator[Candidate]:
@@ -104,8 +92,6 @@ def faster_host(job: ServingJob) -> Iterator[Candidate]:
         yield Candidate({"serving.cuda_graphs": True})
     if not given.async_scheduling:
         yield Candidate({"serving.async_scheduling": True})
-    if given.scheduler_recv_interval > 1:
-        yield Candidate({"serving.scheduler_recv_interval": 1})
 
 
 _CACHE = (whole_cache, plain(memory_share), fewer_sequences, larger_groups, smaller_numbers, more_replicas)

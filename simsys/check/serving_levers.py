@@ -117,6 +117,23 @@ def more_nodes(job: ServingJob) -> Iterator[Lever]:
             yield from _pipeline_levers(job, num_nodes)
 
 
+def twice_the_replicas(job: ServingJob) -> Iterator[Lever]:
+    """Twice the nodes, with twice the replicas; no remedy for a replica that does not fit."""
+    hardware, given = job.config.hardware, job.config.parallelism
+    if hardware.nodes is not None or _drawn(job):
+        return
+    lever: dict[str, Any] = {"hardware.num_nodes": 2 * hardware.num_nodes}
+    if given.dp_degree is not None:
+        lever["parallelism.dp_degree"] = 2 * given.dp_degree
+    split, scaled = job.settings.disaggregated, job.settings.autoscaling
+    if split is not None:
+        lever["serving.disaggregated.prefill_replicas"] = 2 * split.prefill_replicas
+        lever["serving.disaggregated.decode_replicas"] = 2 * split.decode_replicas
+    if scaled is not None and scaled.max_replicas is not None:
+        lever["serving.autoscaling.max_replicas"] = 2 * scaled.max_replicas
+    yield lever
+
+
 KINDS: tuple[Kind, ...] = (
     memory_share,
     fewer_blocks,

@@ -33,6 +33,7 @@ REQUEST_S = (
     *(40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
 )
 STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+PARALLEL = (1, 2, 5, 10, 20)
 """Upper limits of vLLM's buckets."""
 
 
@@ -111,6 +112,7 @@ def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Itera
         "vllm:prefix_cache_hits": ("Prefix cache hits, in number of cached tokens.", log.prefix_hits),
         "vllm:num_preemptions": ("Preemptions by the engine.", metrics["preemptions"]),
         "vllm:prompt_tokens": ("Prefill tokens processed.", prefilled),
+        "vllm:prompt_tokens_cached": ("Prompt tokens that were found in a cache.", log.prefix_hits),
         "vllm:generation_tokens": ("Generation tokens processed.", first_tokens + len(log.gaps.resumed) + decoded),
     }
     for name, (text, value) in counters.items():
@@ -160,8 +162,12 @@ def _histograms(result: RunResult, labels: str) -> Iterator[str]:
     for name, text, column in (
         ("request_prompt_tokens", "Prefill tokens of a request.", "prompt_tokens"),
         ("request_generation_tokens", "Generation tokens of a request.", "output_tokens"),
+        ("request_max_num_generation_tokens", "Most generation tokens of a sequence of a request.", "output_tokens"),
+        ("request_params_max_tokens", "Generation tokens that a request asks for.", "output_tokens"),
     ):
         yield from _histogram(f"vllm:{name}", text, Histogram.of(times.column(column), limits), labels)
+    single = Histogram.of(np.ones(times.completed), PARALLEL)
+    yield from _histogram("vllm:request_params_n", "Sequences of a request; each has one.", single, labels)
     yield from _histogram("vllm:iteration_tokens_total", "Tokens of a step.", _step_tokens(log), labels)
 
 

@@ -116,6 +116,8 @@ def test_defaults_and_units_are_written_out(experiment: Path, tmp_path: Path) ->
         "collect_events": False,
         "occupy_links": "auto",
         "save_detailed": False,
+        "metrics": [],
+        "analyses": [],
     }
 
 

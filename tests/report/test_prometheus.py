@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -12,10 +13,12 @@ import pytest
 from simsys.metrics.result import RunResult
 from simsys.report.prometheus import REQUEST_S, TOKEN_S, TTFT_S, write_prometheus
 from tests.helpers.exposition import Family, read_exposition
+from tests.helpers.places import ROOT
 from tests.helpers.played_serving import Played, play
 
 GAUGES = ["num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"]
 COUNTERS = ["prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "prompt_tokens", "generation_tokens"]
+COUNTERS += ["prompt_tokens_cached"]
 COUNTERS += ["request_success"]
 HISTOGRAMS = {
     "time_to_first_token_seconds": TTFT_S,
@@ -29,6 +32,9 @@ HISTOGRAMS = {
     "request_decode_time_seconds": REQUEST_S,
     "request_prompt_tokens": (1, 2, 5, 10, 20, 50),
     "request_generation_tokens": (1, 2, 5, 10, 20, 50),
+    "request_max_num_generation_tokens": (1, 2, 5, 10, 20, 50),
+    "request_params_max_tokens": (1, 2, 5, 10, 20, 50),
+    "request_params_n": (1, 2, 5, 10, 20),
     "iteration_tokens_total": (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384),
 }
 
@@ -49,6 +55,27 @@ def written(run: RunResult, model: str = "Llama3-8B") -> dict[str, Family]:
     file = io.StringIO()
     write_prometheus(run, model, file)
     return read_exposition(file.getvalue())
+
+
+DASHBOARDS = (
+    *("e2e_request_latency_seconds", "prompt_tokens_total", "generation_tokens_total", "inter_token_latency_seconds"),
+    *("num_requests_running", "num_requests_waiting", "time_to_first_token_seconds", "kv_cache_usage_perc"),
+    *("request_prompt_tokens", "request_generation_tokens", "request_success_total", "request_queue_time_seconds"),
+    *("request_prefill_time_seconds", "request_decode_time_seconds", "request_max_num_generation_tokens"),
+)
+"""Names of vLLM's dashboards grafana.json, performance_statistics.json and query_statistics.json (November 2025)."""
+
+
+def test_every_name_of_vllms_dashboards_is_there() -> None:
+    families = written(result())
+    assert [name for name in DASHBOARDS if f"vllm:{name}" not in families] == []
+
+
+def test_what_cannot_be_there_is_listed_in_the_docs() -> None:
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(vllm:\w+)`", page.partition("### Names of vLLM's metrics")[2], re.MULTILINE)
+    assert len(listed) > 8
+    assert set(listed).isdisjoint(written(result()))
 
 
 def test_the_names_and_types_are_those_of_vllm() -> None:
@@ -87,6 +114,9 @@ def values(name: str) -> np.ndarray:
         "request_decode_time_seconds": last_s - first_s,
         "request_prompt_tokens": np.array(log.requests.prompt_tokens)[:-1],
         "request_generation_tokens": outputs,
+        "request_max_num_generation_tokens": outputs,
+        "request_params_max_tokens": outputs,
+        "request_params_n": np.ones(outputs.size),
         "iteration_tokens_total": np.repeat(
             np.add(steps["decode_tokens"], steps["prompt_tokens"]), np.array(steps["steps"], dtype=int)
         ),
