@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from simsys.build.job import build
+from simsys.build.job import Job, build
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
@@ -29,6 +29,8 @@ from simsys.sums import ordered_sum
 
 MOST_PASSES = 60_000
 """Passes of blocks of an iteration, of all pipeline stages together, beyond which it is not observed."""
+MOST_REQUESTS = 20_000
+"""Requests of a serving run beyond which it is not simulated again for its traffic."""
 MOST_PAIRS = 1 << 17
 """Pairs of GPUs beyond which no communication graph is kept."""
 Table = Mapping[str, Sequence[Any]]
@@ -46,7 +48,7 @@ def observed(config: SimulationConfig, result: RunResult) -> dict[str, Table]:
     try:
         job = build(config).jobs[0]
         if isinstance(job, ServingJob):
-            return {**_gaps(result), "passes": _serving_passes(job, result)}
+            return {**_gaps(result), "passes": _serving_passes(job, result), **_serving_traffic(config, job, result)}
         return _iteration(job, result)
     except SimsysError:  # as of a scenario that cannot be simulated in another way
         return {}
@@ -77,28 +79,43 @@ def _iteration(job: TrainingJob, result: RunResult) -> dict[str, Table]:
         "held": probe.held_over_time(),
         "passes": _with_roofs(probe.passes(), spec, job.precision.compute),
     }
+    return {**tables, **_traffic(job, seen, carried=carried)}
+
+
+def _serving_traffic(config: SimulationConfig, job: ServingJob, result: RunResult) -> dict[str, Table]:
+    """The traffic of a run on several GPUs, which is simulated again with its communication graph."""
+    if config.simulation.collect_events or job.layout.world_size < 2 or job.num_requests > MOST_REQUESTS:
+        return {}
+    again = build(_counting(config)).jobs[0]
+    return _traffic(again, simulate_job(again), carried=any(result.links.values()))
+
+
+def _counting(config: SimulationConfig, **changes: object) -> SimulationConfig:
+    """The scenario with the communication graph in its result, and with other sections."""
+    simulation = config.simulation.model_copy(update={"collect_events": True})
+    return config.model_copy(update={"simulation": simulation, **changes}).located_in(config.folder)
+
+
+def _traffic(job: Job, seen: RunResult, *, carried: bool) -> dict[str, Table]:
+    """The communication graph, unless it is large, with the loads of links unless transfers were on them."""
     traffic = seen.traffic
-    if 0 < len(traffic.get("src", ())) <= MOST_PAIRS:
-        tables["traffic"] = traffic
-        if not carried:
-            tables["loads"] = _loads(job, traffic, seen.simulated_s)
-    return tables
+    if not 0 < len(traffic.get("src", ())) <= MOST_PAIRS:
+        return {}
+    return {"traffic": traffic, **({} if carried else {"loads": _loads(job, traffic, seen.simulated_s)})}
 
 
 def _one_iteration(job: TrainingJob) -> TrainingJob:
     """The job with its first iteration alone, and with the communication graph in its result."""
     config, training = job.config, job.config.training
     assert training is not None  # which makes it a training job
-    simulation = config.simulation.model_copy(update={"collect_events": True})
     short = training.model_copy(update={"num_iterations": 1, "batch_schedule": []})
-    changed = config.model_copy(update={"simulation": simulation, "training": short}).located_in(config.folder)
-    built = build(changed).jobs[0]
+    built = build(_counting(config, training=short)).jobs[0]
     assert isinstance(built, TrainingJob)  # as the one that it is made from
     return built
 
 
-def _loads(job: TrainingJob, traffic: Table, seconds: float) -> Table:
-    """The load of links by the traffic of an iteration, if transfers were not carried out on them."""
+def _loads(job: Job, traffic: Table, seconds: float) -> Table:
+    """The load of links by some traffic."""
     network = job.cluster.platform().network
     topology, loads = network.topology, payload_bytes(traffic, network.way)
     specs = [topology.links[number] for number in loads]

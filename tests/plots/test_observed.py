@@ -81,6 +81,15 @@ def test_serving_has_passes_and_gaps_between_tokens() -> None:
     assert itl_ms[middle] == pytest.approx(result.metrics["p50_itl_ms"], rel=0.02)
 
 
+def test_serving_on_several_gpus_has_its_traffic() -> None:
+    hardware = {"profile": "dgx-h100", "gpus_per_node": 2}
+    config = config_of(SERVING, hardware=hardware, parallelism={"strategy": "TP", "tp_degree": 2})
+    tables = observed(config, simulate(config))
+    assert list(zip(tables["traffic"]["src"], tables["traffic"]["dst"], strict=True)) == [(0, 1), (1, 0)]
+    assert sum(tables["loads"]["nbytes"]) == pytest.approx(2 * sum(tables["traffic"]["nbytes"]))
+    assert all(0.0 < share < 1.0 for share in tables["loads"]["utilization"])
+
+
 def test_a_shared_cluster_is_not_observed() -> None:
     config = SimulationConfig.from_yaml(ROOT / "experiments" / "shared_cluster.yaml", "packed")
     assert observed(config, simulate(config)) == {}
