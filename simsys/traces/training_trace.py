@@ -29,7 +29,6 @@ class TrainingTrace(Probe):
     """Records a training job.
 
     Args:
-        lod: The level of detail, which decides what is left out.
         most: The largest number of reports of operations that are kept.
     """
 
@@ -37,8 +36,7 @@ class TrainingTrace(Probe):
     each_pass = True
     indispensable = True
 
-    def __init__(self, lod: str, most: int = MOST_SLICES) -> None:
-        self.lod = lod
+    def __init__(self, most: int = MOST_SLICES) -> None:
         self.stands_for: dict[int, Sequence[int]] = {}
         """By simulated rank, the ranks that it represents."""
         self.iterations = Iterations()

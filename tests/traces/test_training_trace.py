@@ -24,7 +24,7 @@ PLANS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan["strategy"])
 def test_parts_of_an_iteration_are_those_of_the_result(plan: dict[str, Any], lod: str) -> None:
     config = training(lod, 2, **plan)
-    observed = TrainingTrace(lod)
+    observed = TrainingTrace()
     result = simulate(config, [observed])
     rows = result.rows
     step = Step(0, rows["started_s"][0], rows["started_s"][0] + rows["iteration_s"][0])
@@ -42,7 +42,7 @@ def test_parts_of_an_iteration_are_those_of_the_result(plan: dict[str, Any], lod
 def test_a_representative_shows_at_medium_what_it_does_at_high(plan: dict[str, Any]) -> None:
     shown = []
     for lod in ("medium", "high"):
-        observed = TrainingTrace(lod)
+        observed = TrainingTrace()
         simulate(training(lod, 2, **plan), [observed])
         shown.append({rank: sorted(pieces) for rank, pieces in observed.activities().items()})
     for rank, pieces in shown[0].items():
@@ -115,7 +115,7 @@ def test_memory_and_bandwidth_are_counted() -> None:
 
 def test_a_long_run_is_cut_and_says_so() -> None:
     config = training("high", 2)
-    observed = TrainingTrace("high", most=50)
+    observed = TrainingTrace(most=50)
     simulate(config, [observed])
     assert sum(len(part) for part in observed.activities().values()) <= 4 * 50
     assert "more than 50 slices" in observed.left_out()[-1]
