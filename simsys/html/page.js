@@ -34,6 +34,7 @@
         const cell = element.insertCell();
         cell.textContent = text(value);
         if (typeof value === "number") cell.className = "n";
+        else if (typeof value === "string" && value.length > 40) cell.className = "t";
       }
       return element;
     };
@@ -80,4 +81,5 @@
     if (input) input.addEventListener("input", () => { words = input.value.trim().toLowerCase(); first = 0; show(); });
     if (box.dataset.rows) show();
   }
+  addEventListener("beforeprint", () => { for (const each of document.querySelectorAll("details")) each.open = true; });
 })();

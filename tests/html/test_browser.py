@@ -148,6 +148,16 @@ def test_the_page_is_no_wider_than_the_window(page: Any, width: int) -> None:
     page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_a_page_prints_dark_on_light_with_all_that_is_folded(page: Any) -> None:
+    media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    assert page.execute_script("return getComputedStyle(document.body).color") == "rgb(28, 33, 39)"
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+    assert not page.execute_script("return document.querySelector('details').open")
+    assert page.execute_cdp_cmd("Page.printToPDF", {})["data"]
+    assert page.execute_script("return document.querySelector('details').open")
+
+
 def axe_script() -> str:
     """The program of axe-core that checks a page."""
     if "AXE" in os.environ:
