@@ -84,6 +84,7 @@ class WorkloadAnswer:
             "compute_s": {"least": min(compute_s), "most": max(compute_s)},
             "metadata": dict(self.workload.metadata),
             "collectives": list(self._collectives()),
+            "warnings": self.workload.warnings,
         }
 
     def _collectives(self) -> Iterator[dict[str, Any]]:
@@ -112,6 +113,7 @@ class WorkloadAnswer:
             count, nbytes = (ordered_sum(each[name] for each in members) for name in ("count", "nbytes"))
             groups = f"{len(members):,} group{'s' if len(members) > 1 else ''} of {size} ({axis})"
             lines += row(kind, f"{count:,} in {groups}, {pretty(nbytes, Dimension.BYTES)}")
+        lines += [line for each in self.workload.warnings for line in wrap(each, "  warning: ", "    ")]
         stated = "; ".join(f"{name} {value}" for name, value in found["metadata"].items())
         lines += row("stated", stated) if stated else []
         return "\n".join(lines)

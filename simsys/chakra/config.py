@@ -33,6 +33,9 @@ class ChakraConfig(FrozenModel):
     groups: Annotated[str, Field(min_length=1)] | None = Field(
         default=None, description="File with process groups; by default <traces>.comm_groups.json if it exists"
     )
+    dependencies: Literal["data", "all"] = Field(
+        default="data", description="Dependencies to follow: data, as feeders of Chakra do, or control, too"
+    )
     iterations: PositiveInt = Field(default=1, description="How often the traces are replayed, one after another")
     compute: Literal["recorded", "scaled"] = Field(
         default="recorded", description="Times of computations on GPUs: as recorded, or scaled to this GPU"

@@ -46,13 +46,14 @@ from simsys.parallel.layout import Group
 MICRO_S = 1e-6
 
 
-def tasks_of(trace: RankTrace, groups: ProcessGroups, num_ranks: int) -> RankTasks:
+def tasks_of(trace: RankTrace, groups: ProcessGroups, num_ranks: int, *, ctrl_deps: bool = False) -> RankTasks:
     """The tasks of the trace of a rank.
 
     Args:
         trace: The trace.
         groups: The process groups of all traces.
         num_ranks: Number of traces.
+        ctrl_deps: Whether to follow control dependencies, too.
 
     Raises:
         TraceError: At the first node that cannot be replayed.
@@ -66,7 +67,8 @@ def tasks_of(trace: RankTrace, groups: ProcessGroups, num_ranks: int) -> RankTas
     for node in trace.nodes:
         reader = _NodeReader(trace, node, groups, num_ranks)
         needs = set()
-        for dep in (*node.deps, *reader.part_of()):
+        control = node.ctrl_deps if ctrl_deps else ()
+        for dep in (*node.data_deps, *control, *reader.part_of()):
             if dep not in places:
                 raise TraceError(f"{reader.place}: it depends on node {dep}, which is not in the file")
             needs.add(places[dep])

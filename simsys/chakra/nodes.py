@@ -86,8 +86,8 @@ class ChakraNode:
         id: Its number, unique in the trace.
         name: Purpose of the operation.
         type: Its type, as in `NodeType`; other numbers are kept.
-        ctrl_deps: Nodes that must have ended before.
-        data_deps: Nodes whose results it needs, which must have ended, too.
+        ctrl_deps: Control dependencies; in traces of PyTorch, the calling operators.
+        data_deps: Nodes that must have ended before, which is all that feeders of Chakra follow.
         start_micros: When it began in the recorded run, in microseconds.
         duration_micros: How long it lasted, in microseconds.
         attributes: Further values by name.
@@ -103,11 +103,6 @@ class ChakraNode:
     duration_micros: int = 0
     attributes: Mapping[str, Value] = field(default_factory=dict)
     values: str = ""
-
-    @property
-    def deps(self) -> tuple[int, ...]:
-        """All nodes that must have ended before, each once."""
-        return tuple(dict.fromkeys((*self.ctrl_deps, *self.data_deps)))
 
 
 @dataclass(frozen=True, slots=True)

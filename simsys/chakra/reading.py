@@ -10,7 +10,7 @@ from pathlib import Path
 
 from simsys.chakra.files import read_trace
 from simsys.chakra.node_reader import tasks_of
-from simsys.chakra.nodes import RankTrace, Value
+from simsys.chakra.nodes import Value
 from simsys.chakra.order import check_matching, keep_streams_in_order
 from simsys.chakra.process_groups import ProcessGroups, read_groups, recorded_groups
 from simsys.chakra.tasks import RankTasks
@@ -18,6 +18,7 @@ from simsys.errors import TraceError
 
 GROUPS_SUFFIX = ".comm_groups.json"
 MOST_RANKS = 65_536
+_FIRST = re.compile(r"(.+)\.0\.et(\.gz)?")
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,13 @@ class Workload:
         prefix: What the names of its files begin with.
         ranks: The tasks of each rank.
         groups: The file with its process groups, if there is one.
+        left_out: Number of nodes with control dependencies that are not followed.
     """
 
     prefix: Path
     ranks: Sequence[RankTasks]
     groups: Path | None
+    left_out: int = 0
 
     @property
     def metadata(self) -> Mapping[str, Value]:
@@ -40,18 +43,27 @@ class Workload:
         return self.ranks[0].trace.metadata
 
     @property
+    def warnings(self) -> list[str]:
+        """What may be meant otherwise than it is replayed."""
+        if not self.left_out:
+            return []
+        text = f"control dependencies are not followed, as by feeders of Chakra; nodes with some: {self.left_out:,}"
+        return [f"{text} (dependencies: all follows them)"]
+
+    @property
     def num_nodes(self) -> int:
         """Number of nodes of all ranks."""
         return sum(len(rank.tasks) for rank in self.ranks)
 
 
-def read_workload(prefix: Path, groups: Path | None = None) -> Workload:
+def read_workload(prefix: Path, groups: Path | None = None, *, ctrl_deps: bool = False) -> Workload:
     """Read the traces ``<prefix>.<rank>.et`` of all ranks.
 
     Args:
         prefix: What the names of the files begin with.
         groups: JSON file with the ranks of each process group, by name; by default ``<prefix>.comm_groups.json`` if it
             exists. Groups that the traces of PyTorch state count where it names none.
+        ctrl_deps: Whether to follow control dependencies, too.
 
     Raises:
         TraceError: If a file is missing or cannot be replayed, with file and node.
@@ -62,15 +74,12 @@ def read_workload(prefix: Path, groups: Path | None = None) -> Workload:
     traces = [read_trace(path, rank) for rank, path in enumerate(files)]
     stated = [recorded_groups(trace, len(traces)) for trace in traces]
     shared = ProcessGroups(named, None if groups is None else str(groups), stated)
-    ranks = [_tasks(trace, shared, len(traces)) for trace in traces]
+    ranks = [tasks_of(trace, shared, len(traces), ctrl_deps=ctrl_deps) for trace in traces]
+    for rank in ranks:
+        keep_streams_in_order(rank)
     check_matching(ranks)
-    return Workload(prefix, ranks, groups)
-
-
-def _tasks(trace: RankTrace, groups: ProcessGroups, num_ranks: int) -> RankTasks:
-    tasks = tasks_of(trace, groups, num_ranks)
-    keep_streams_in_order(tasks)
-    return tasks
+    left = 0 if ctrl_deps else sum(bool(node.ctrl_deps) for trace in traces for node in trace.nodes)
+    return Workload(prefix, ranks, groups, left)
 
 
 def _named(prefix: Path, suffix: str) -> Path:
@@ -90,7 +99,10 @@ def _files(prefix: Path) -> list[Path]:
             raise TraceError(f"{path}: {found[rank].name} is a trace of rank {rank}, too")
         found[rank] = path
     if not found:
-        raise TraceError(f"{prefix}: there is no {prefix.name}.0.et; give what all names begin with, without .0.et")
+        folder = prefix if prefix.is_dir() else prefix.parent
+        known = sorted(match[1] for path in folder.glob("*.0.et*") if (match := _FIRST.fullmatch(path.name)))
+        there = f"; in {folder} there are: {', '.join(known[:8])}" if known else ""
+        raise TraceError(f"{prefix}: there is no {prefix.name}.0.et; give what all names begin with{there}")
     missing = next((rank for rank in range(max(found) + 1) if rank not in found), None)
     if missing is not None or len(found) > MOST_RANKS:
         what = f"rank {missing} has no file" if missing is not None else f"more than {MOST_RANKS} ranks"

@@ -60,7 +60,7 @@ def read_traces(config: ReplayConfig) -> Workload:
     """Read the traces that a replay names; raises as `read_workload`."""
     given = config.chakra
     groups = None if given.groups is None else path_from(config.folder, given.groups)
-    return read_workload(path_from(config.folder, given.traces), groups)
+    return read_workload(path_from(config.folder, given.traces), groups, ctrl_deps=given.dependencies == "all")
 
 
 def replay(config: ReplayConfig, probes: Iterable[Probe] = (), workload: Workload | None = None) -> RunResult:
@@ -118,7 +118,7 @@ def _run(config: ReplayConfig, workload: Workload, cluster: Cluster, probes: Seq
         rows=metrics.rows(),
         ranks=metrics.ranks(),
         assumptions=_assumptions(config, workload, pattern, cluster),
-        warnings=[*map(str, cluster.warnings), *executor.warnings()],
+        warnings=[*workload.warnings, *map(str, cluster.warnings), *executor.warnings()],
         simulated_s=whole_s,
         world_size=count,
         simulated_ranks=count,

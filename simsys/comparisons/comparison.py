@@ -270,8 +270,10 @@ def compare(
 def _warnings(sides: Sequence[Side], seeds: int) -> list[str]:
     """What makes the comparison doubtful."""
     own = {side.label: side.seed for side in sides if side.seed is not None}
-    if seeds == 1 and len(set(own.values())) > 1:
+    if len(set(own.values())) > 1:
         listed = ", ".join(f"{label} {seed}" for label, seed in own.items())
+        if seeds > 1:
+            return [f"the seeds of the scenarios differ ({listed}), but all runs have those of the first one"]
         return [f"the seeds differ ({listed}), so a part of the difference is chance"]
     return []
 

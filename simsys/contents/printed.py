@@ -11,12 +11,16 @@ from simsys.errors import UsageError
 from simsys.input_files import parse_json, read_text, unreadable
 
 KEYS: Mapping[str, set[str]] = {
+    "analyze": {"analyses"},
     "compare": {"comparison"},
     "lod": {"scenarios", "machine"},
     "search": {"best", "considered"},
+    "scale": {"studies", "kind"},
     "validate": {"validation"},
 }
 """By command, the keys by which its output is known."""
+PARTS = {"compare": "comparison", "validate": "validation"}
+"""By command, the part of its output that has the answer, if that is not the whole."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,9 @@ class Printed:
 
 
 def printed(command: str, found: Mapping[str, Any]) -> Printed:
-    """The output of a command as content; of `compare` and `validate` its single part."""
-    part = next(iter(KEYS[command])) if len(KEYS[command]) == 1 else ""
-    return Printed(command, found[part] if part else found, str(found.get("name") or command))
+    """The output of a command as content."""
+    data = found[PARTS[command]] if command in PARTS else found
+    return Printed(command, data, str(found.get("name") or command))
 
 
 def read_printed(path: Path) -> Printed:
@@ -50,6 +54,8 @@ def read_printed(path: Path) -> Printed:
         found = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise UsageError(unreadable(path, error)) from None
+    if isinstance(found, dict) and len(found.get("scenarios", ())) == 1 and "studies" in found["scenarios"][0]:
+        found = found["scenarios"][0]  # as `simsys scale` prints several scenarios
     keys = set(found) if isinstance(found, dict) else set()
     command = next((command for command, known in KEYS.items() if known <= keys), None)
     if command is None:

@@ -33,6 +33,7 @@ class RunContent:
         tables: Columns by table.
         settings: Its configuration with all defaults, as YAML.
         command: What runs it again.
+        folder: The folder with its files, if it has one.
     """
 
     result: Mapping[str, Any]
@@ -40,6 +41,7 @@ class RunContent:
     tables: Tables
     settings: str = ""
     command: str = ""
+    folder: Path | None = None
 
     @property
     def name(self) -> str:
@@ -98,7 +100,9 @@ def content_of(
     tables = {name: table for name, table in all_tables(config, result).items() if table}
     place = folder / config.name if folder is not None else Path()
     command = "" if folder is None else _command(place / f"{config.name}{CONFIG}")
-    return RunContent(result.as_dict(), findings(result), {**tables, **more}, config_yaml(config, place), command)
+    files = place if folder is not None else None
+    found = {**tables, **more}
+    return RunContent(result.as_dict(), findings(result), found, config_yaml(config, place), command, files)
 
 
 def read_run(folder: Path) -> RunContent:
@@ -119,6 +123,7 @@ def read_run(folder: Path) -> RunContent:
         {table: _columns(path) for table in names if (path := folder / f"{name}_{table}.csv").is_file()},
         _text(config) if config.is_file() else "",
         _command(config) if config.is_file() else "",
+        folder,
     )
 
 

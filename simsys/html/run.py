@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from importlib.metadata import version
 from typing import Any
 
 from simsys.contents.run import TABLES, RunContent
+from simsys.html.analysis import analysis_blocks
 from simsys.html.blocks import Block, Figure, Figures, Items, Listing, Page, Section, Table
 from simsys.html.run_pictures import pictures
 from simsys.metrics.definitions import metrics_by_name
 from simsys.report.metric_text import name_of, value_of
 from simsys.report.summary import headline
 from simsys.units import pretty_memory
+from simsys.version import __version__
 
 MANY_ROWS = 60
 """Tables with more rows are shown some rows at a time."""
@@ -30,13 +36,14 @@ HEADLINES = {
 """Metrics that come first, if a result has them."""
 EXPECTED = "Expected error"
 ERRORS_OF = {
-    "mean_iteration_s": "",
-    "p50_ttft_ms": " of TTFT",
-    "p99_ttft_ms": " of TTFT",
+    **dict.fromkeys(("mean_iteration_s", "samples_per_s", "tokens_per_s", "mfu"), ""),
+    **dict.fromkeys(("p50_ttft_ms", "p99_ttft_ms"), " of TTFT"),
     "p50_tpot_ms": " of TPOT",
     "output_throughput": " of throughput",
 }
-"""How the expected error of a metric begins, after `EXPECTED`."""
+"""How the expected error of a metric begins, after `EXPECTED`; that of an iteration is also that of its rates."""
+COSTS = re.compile(r"usd_|energy_|co2_|gpu_power|time_to_train|time_per_epoch")
+"""Metrics of money, energy and CO2, by the beginning of their names."""
 
 
 def run_page(runs: Sequence[RunContent]) -> Page:
@@ -64,8 +71,9 @@ def _page_of_one(run: RunContent) -> Page:
 
 def _sections(run: RunContent) -> Iterator[Section]:
     yield Section("Headline", [_figures(run)])
+    yield Section("What it costs", list(_costs(run)))
     yield Section("Where the time goes", list(pictures(run)))
-    yield Section("Bottlenecks", list(_bottlenecks(run.findings)))
+    yield Section("Bottlenecks", list(_bottlenecks(run)))
     yield Section("Tables", [_table(name, columns) for name, columns in run.tables.items() if _is_shown(name)])
     yield Section("All metrics", [_all_metrics(run.metrics)])
     yield Section("Assumptions", list(_assumptions(run)))
@@ -91,17 +99,27 @@ def _figures(run: RunContent) -> Figures:
 
 
 def _error(run: RunContent, metric: str) -> str:
-    """The error to expect of a metric, if it was measured; or that it was not."""
-    if metric not in ERRORS_OF:
-        return ""
-    begin = EXPECTED + ERRORS_OF[metric]
-    for text in map(str, run.result.get("assumptions", ())):
-        if text.startswith(begin) and text[len(begin) :][:2] in (" (", ", ", ": "):
-            return "expected error" + text[len(begin) :]
-    return ""
+    """The error to expect of a metric in its regime, or that it is not known."""
+    texts = [str(text) for text in run.result.get("assumptions", ()) if str(text).startswith(EXPECTED)]
+    if metric in ERRORS_OF:
+        begin = EXPECTED + ERRORS_OF[metric]
+        for text in texts:
+            if text.startswith(begin) and text[len(begin) :][:2] in (" (", ", ", ": "):
+                return "expected error" + text[len(begin) :]
+    of_all = next((text for text in texts if text.startswith(f"{EXPECTED}: ")), "")
+    return f"expected error{of_all.removeprefix(EXPECTED)}" if of_all else "expected error not measured"
 
 
-def _bottlenecks(findings: Mapping[str, Any]) -> Iterator[Block]:
+def _costs(run: RunContent) -> Iterator[Block]:
+    """Money, energy and CO2; those of which the prices are known."""
+    names = [name for name, value in run.metrics.items() if COSTS.match(name) and value is not None]
+    if names:
+        yield Figures([Figure(name_of(name), value_of(name, run.metrics[name])) for name in names])
+
+
+def _bottlenecks(run: RunContent) -> Iterator[Block]:
+    """Losses and what may help; if the run was analyzed, with remedies that were simulated."""
+    findings = run.findings
     losses = findings.get("losses", ())
     if losses:
         rows = [
@@ -110,8 +128,13 @@ def _bottlenecks(findings: Mapping[str, Any]) -> Iterator[Block]:
             for loss in losses
         ]  # fmt: skip
         yield Table("Largest losses", ["loss", "seconds", "share", "of", "level", "remedy"], rows)
+    if analysis := findings.get("analysis"):
+        yield from analysis_blocks(analysis)
+        return
     for found in findings.get("bottlenecks", ()):
         yield Items([f"{found['kind']}: {found['evidence']}", *found.get("recommendations", ())])
+    if run.command and findings.get("bottlenecks"):
+        yield Items(["These remedies have not been tried; 'simsys report --analyze' simulates remedies."])
 
 
 def _table(name: str, columns: Mapping[str, Sequence[Any]]) -> Table:
@@ -155,8 +178,21 @@ def _repetition(run: RunContent) -> Iterator[Block]:
     if run.settings:
         yield Listing("Configuration with all defaults", run.settings, folded=True)
     profiles = run.result.get("profiles") or {}
-    if profiles:
-        yield Table("Profiles", ["profile", "digest"], [[name, digest] for name, digest in profiles.items()])
+    digests = {**profiles, **({"configuration": sha256(run.settings.encode()).hexdigest()} if run.settings else {})}
+    if digests:
+        rows = [[name, digest] for name, digest in digests.items()]
+        yield Table("Digests of what the figures depend on", ["of", "digest"], rows)
+    yield Table("Versions", ["of", "version"], list(_versions(run)))
+
+
+def _versions(run: RunContent) -> Iterator[list[str]]:
+    """What wrote the results, and what has read them."""
+    yield ["simsys that simulated", str(run.result.get("simsys_version", ""))]
+    yield ["format of the results", str(run.result.get("schema_version", ""))]
+    yield ["simsys of this page", __version__]
+    yield ["Python of this page", platform.python_version()]
+    for package in ("simpy", "numpy"):
+        yield [f"{package} of this page", version(package)]
 
 
 def _footer(runs: Sequence[RunContent]) -> list[str]:

@@ -51,7 +51,7 @@ def _answer(found: Mapping[str, Any]) -> Iterator[Block]:
     text = f"{loss['loss']:.1%} against the best (n = {loss['sets']:,} measured choices)" if loss else "not measured"
     yield Figures([Figure("expected loss of the choice", text)])
     yield Table(
-        "Best; those of a group differ by less than the error to expect", ["", "group", *varied, *metrics], rows
+        "Best; those of a group differ by less than the error to expect", ["rank", "group", *varied, *metrics], rows
     )
     if equal:
         yield Table("Common settings", ["setting", "value"], [[name, _plain(value)] for name, value in equal.items()])

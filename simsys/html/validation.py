@@ -40,4 +40,4 @@ def _part(part: Mapping[str, Any]) -> Iterator[Block]:
             continue
         rows = [[group, each.get("rows"), *map(each.get, ERRORS)] for group, each in groups.items()]
         if rows:
-            yield Table(name.replace("_", " "), ["", "rows", *ERRORS.values()], rows, data=len(rows) > 60)
+            yield Table(name.replace("_", " "), ["group", "rows", *ERRORS.values()], rows, data=len(rows) > 60)

@@ -210,6 +210,8 @@ def _nic_notes(
     if far:
         yield f"traffic of {', '.join(far)} crosses a processor on its way to a card; that is not simulated"
     gpus = len(machine.gpus)
+    if count > gpus:
+        yield f"{count} network cards for {gpus} GPUs: if some are functions of one card, give --nic the share of each"
     simulated = [cards[min(gpu * count // gpus, len(cards) - 1)] for gpu in range(gpus)]
     if count <= gpus:
         moved = [gpu for gpu, (_, found) in enumerate(nearest) if simulated[gpu] not in found]

@@ -8,15 +8,15 @@ from simsys.metrics.definitions import metrics_by_name
 from simsys.report.text import milliseconds, number, percent, share, time
 from simsys.units import Dimension, pretty
 
+CAPITALS = {"ttft", "tpot", "itl", "mfu", "hfu", "kv", "gpu", "slo", "usd", "co2"}
+
 
 def name_of(metric: str) -> str:
     """The name of a metric without its unit, for people."""
-    for unit in ("_ms", "_s", "_bytes"):
+    for unit in ("_ms", "_s", "_bytes", "_j", "_kg", "_watt"):
         metric = metric.removesuffix(unit) if not metric.endswith("_per_s") else metric
     words = metric.replace("_per_s", " per s").replace("_", " ").split(" ")
-    return " ".join(
-        word.upper() if word in {"ttft", "tpot", "itl", "mfu", "hfu", "kv", "gpu", "slo"} else word for word in words
-    )
+    return " ".join(word.upper() if word in CAPITALS else word for word in words)
 
 
 def value_of(metric: str, value: Any) -> str:

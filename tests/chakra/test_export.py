@@ -29,7 +29,7 @@ def ended_before(nodes: tuple[ChakraNode, ...], number: int) -> set[int]:
     found: set[int] = set()
     open_nodes = [number]
     while open_nodes:
-        new = set(nodes[open_nodes.pop()].deps) - found
+        new = set(nodes[open_nodes.pop()].data_deps) - found
         found |= new
         open_nodes += new
     return found

@@ -67,6 +67,13 @@ def test_a_prefix_without_files_is_refused(tmp_path: Path) -> None:
         read_workload(tmp_path / "t")
 
 
+@pytest.mark.parametrize("given", ["", "t.0.et", "s"])
+def test_the_prefixes_of_the_folder_are_named_for_another_path(tmp_path: Path, given: str) -> None:
+    write(tmp_path, [compute(0, 1)])
+    with pytest.raises(TraceError, match=r"give what all names begin with; in .* there are: t$"):
+        read_workload(tmp_path / given)
+
+
 def test_two_files_of_a_rank_are_refused(tmp_path: Path) -> None:
     prefix = write(tmp_path, [compute(0, 1)])
     (tmp_path / "t.0.et.gz").write_bytes((tmp_path / "t.0.et").read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,19 @@ def test_groups_come_from_the_file_beside_the_traces(tmp_path: Path) -> None:
 
 
 def test_nodes_without_work_only_order_others(tmp_path: Path) -> None:
-    chain = [ChakraNode(each, "", NodeType.METADATA, (each - 1,) if each else ()) for each in range(5000)]
+    chain = [ChakraNode(each, "", NodeType.METADATA, data_deps=(each - 1,) if each else ()) for each in range(5000)]
     assert mean_s(replay_config(write(tmp_path, [*chain, compute(5000, 7, 4999)]))) == pytest.approx(7e-6)
+
+
+def test_control_dependencies_are_followed_on_request(tmp_path: Path) -> None:
+    outer, inner = compute(0, 100, is_cpu_op=True), replace(compute(1, 40), ctrl_deps=(0,))
+    prefix = write(tmp_path, [outer, inner])
+    result = replay(replay_config(prefix))
+    assert result.metrics["mean_iteration_s"] == pytest.approx(100e-6)
+    assert result.warnings[0].startswith("control dependencies are not followed")
+    everything = replay(replay_config(prefix, dependencies="all"))
+    assert everything.metrics["mean_iteration_s"] == pytest.approx(140e-6)
+    assert everything.warnings == []
 
 
 def test_computations_scale_by_the_roofline(tmp_path: Path) -> None:

@@ -43,18 +43,20 @@ def write(folder: Path, *ranks: Iterable[ChakraNode], **metadata: Value) -> Path
 
 def compute(number: int, micros: int, *deps: int, **attributes: Value) -> ChakraNode:
     values = {"is_cpu_op": False, **attributes}
-    return ChakraNode(number, "compute", NodeType.COMP, deps, duration_micros=micros, attributes=values)
+    return ChakraNode(number, "compute", NodeType.COMP, data_deps=deps, duration_micros=micros, attributes=values)
 
 
 def collective(number: int, nbytes: int, *deps: int, kind: int = 0, **attributes: Value) -> ChakraNode:
     values = {"comm_type": kind, "comm_size": nbytes, **attributes}
-    return ChakraNode(number, "reduce", NodeType.COMM_COLL, deps, attributes=values)
+    return ChakraNode(number, "reduce", NodeType.COMM_COLL, data_deps=deps, attributes=values)
 
 
 def send(number: int, dst: int, nbytes: int, *deps: int, tag: int = 0) -> ChakraNode:
     values = {"comm_dst": dst, "comm_size": nbytes, "comm_tag": tag}
-    return ChakraNode(number, "send", NodeType.COMM_SEND, deps, attributes=values)
+    return ChakraNode(number, "send", NodeType.COMM_SEND, data_deps=deps, attributes=values)
 
 
 def receive(number: int, src: int, *deps: int, tag: int = 0) -> ChakraNode:
-    return ChakraNode(number, "receive", NodeType.COMM_RECV, deps, attributes={"comm_src": src, "comm_tag": tag})
+    return ChakraNode(
+        number, "receive", NodeType.COMM_RECV, data_deps=deps, attributes={"comm_src": src, "comm_tag": tag}
+    )

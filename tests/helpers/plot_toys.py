@@ -26,7 +26,7 @@ def training(stages: int = 4, iterations: int = 3, scale_s: float = 0.1, name: s
     ranks |= {part: [share * scale_s] * stages for part, share in parts.items()}
     rows = {"iteration_s": [1.75 * scale_s * (1 + 0.01 * (place % 2)) for place in range(iterations)]}
     tables = {"ranks": ranks, "iterations": rows, "activity": activity(stages, scale_s), "held": held(stages, scale_s)}
-    tables |= {"passes": passes(), "links": links(stages * 8), "traffic": traffic(stages * 8)}
+    tables |= {"passes": passes(stages), "links": links(stages * 8), "traffic": traffic(stages * 8)}
     result = {"name": name, "kind": "training", "metrics": metrics, "simulated_s": 1.75 * scale_s * iterations}
     return RunContent({**result, "memory_bytes": {"weights": 40 * GIB, "buckets": 0.0}}, {}, tables)
 
@@ -58,12 +58,14 @@ def held(stages: int, scale_s: float) -> dict[str, list[Any]]:
     }
 
 
-def passes() -> dict[str, list[Any]]:
-    """One memory-bound and one compute-bound kind of pass."""
+def passes(stages: int = 1) -> dict[str, list[Any]]:
+    """One memory-bound and two compute-bound kinds of pass, on the first rank of each stage."""
     roofs = {"device": "H100", "dtype": "bf16", "peak_flop_per_s": 989e12, "memory_bytes_per_s": 3.35e12}
-    rows = {"stage": [0, 0], "rank": [0, 0], "name": ["forward", "optimizer"], "flop": [3e14, 1e12]}
-    rows |= {"nbytes": [2e11, 2e12], "seconds": [0.6, 0.7]}
-    return {**rows, **{name: [value] * 2 for name, value in roofs.items()}}
+    kinds = [("forward", 3e14, 2e11, 0.6), ("backward", 6e14, 4e11, 1.2), ("optimizer", 1e12, 2e12, 0.7)]
+    rows = [(stage, 8 * stage, *each) for stage in range(stages) for each in kinds]
+    columns = zip(*rows, strict=True)
+    named = dict(zip(("stage", "rank", "name", "flop", "nbytes", "seconds"), map(list, columns), strict=True))
+    return {**named, **{name: [value] * len(rows) for name, value in roofs.items()}}
 
 
 def links(gpus: int, *, direct: bool = False) -> dict[str, list[Any]]:

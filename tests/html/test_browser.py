@@ -9,19 +9,39 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simsys.config.experiment import SimulationConfig
+from simsys.contents.run import content_of
 from simsys.html.blocks import Figure, Figures, Items, Listing, Page, Picture, Section, Table
 from simsys.html.charts import curves, stacked_bars
 from simsys.html.page import write_page
+from simsys.html.sources import page_of
+from simsys.simulation import simulate
+from tests.helpers.plot_toys import found, load_sweep
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed")
 NASTY = "<script>alert(1)</script>"
+RUNS: dict[str, dict[str, Any]] = {
+    "serving": {
+        "hardware": {"gpu": "H100-SXM"},
+        "serving": {"engine": "vllm"},
+        "workload": {"arrivals": {"kind": "poisson", "rate": "20 req/s"}, "prompt_tokens": 200, "output_tokens": 20,
+                     "num_requests": 200},
+        "slo": {"ttft": "100 ms"},
+    },
+    "training": {
+        "hardware": {"profile": "dgx-a100", "gpus_per_node": 2},
+        "parallelism": {"strategy": "DDP"},
+        "training": {"batch_size_per_gpu": 2, "num_iterations": 3},
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -136,13 +156,56 @@ def axe_script() -> str:
     return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
+def contents() -> dict[str, Any]:
+    """What real pages are made of, with a model whose name is a program."""
+    serving, training = (
+        SimulationConfig.model_validate({"name": name, "model": {"name": "GPT2-Small"}, **given})
+        for name, given in RUNS.items()
+    )
+    runs = [content_of(config, simulate(config), folder=Path("results")) for config in (serving, training)]
+    named = [replace(run, result={**run.result, "name": NASTY, "warnings": [NASTY]}) for run in runs]
+    return {"serving": named[:1], "training": named[1:], "runs": named, "sweep": load_sweep(), "search": found()}
+
+
+@pytest.fixture(scope="module")
+def real_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    return {name: write_page(page_of(content), folder / f"{name}.html") for name, content in contents().items()}
+
+
+@pytest.mark.parametrize("name", ["serving", "training", "runs", "sweep", "search"])
+def test_real_pages_work(browser: Any, real_pages: dict[str, Path], name: str) -> None:
+    browser.get_log("browser")
+    browser.get(real_pages[name].as_uri())
+    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    if name not in ("sweep", "search"):
+        assert NASTY in browser.find_element("css selector", "header .warnings").text
+    for box in boxes(browser):
+        for button in box.find_elements("css selector", "th button")[:2]:
+            browser.execute_script("arguments[0].click()", button)
+            assert box.find_elements("css selector", "th[aria-sort]")
+    focusable = "return document.querySelectorAll('a,button:not([disabled]),input,summary,[tabindex=\"0\"]').length"
+    assert browser.execute_script(focusable) > 5
+    assert serious(browser) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_there_is_no_serious_problem_of_accessibility(page: Any, scheme: str) -> None:
     media = {"media": "screen", "features": [{"name": "prefers-color-scheme", "value": scheme}]}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    assert serious(page) == []
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def serious(page: Any) -> list[Any]:
+    """Serious problems of accessibility that axe-core finds on a page."""
     page.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})
     page.refresh()
     page.execute_script(axe_script())
     found = page.execute_async_script("axe.run().then(arguments[0])")
-    serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in serious]
+    page.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
+    return [
+        (each["id"], [node["html"] for node in each["nodes"]][:3])
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]

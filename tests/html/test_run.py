@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from simsys.errors import UsageError
 from simsys.html.blocks import Block, Figures, Page, Picture, Table
 from simsys.html.page import render
 from simsys.html.run import run_page
+from simsys.html.sources import page_of_paths
 from simsys.report.export import write_results
 from simsys.report.metric_text import name_of, value_of
 from simsys.simulation import simulate
@@ -118,6 +120,34 @@ def test_damaged_files_are_refused(
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=message):
         read_run(tmp_path)
+
+
+def test_a_page_says_what_it_costs_and_what_it_depends_on(folders: dict[str, Path]) -> None:
+    run = read_run(folders["serve"])
+    page = run_page([run])
+    costs = next(block for block in blocks(page, "What it costs") if isinstance(block, Figures)).figures
+    assert {"USD per hour", "USD per million tokens", "energy per token"} <= {figure.label for figure in costs}
+    tables = {block.caption: block for block in blocks(page, "How to repeat it") if isinstance(block, Table)}
+    digests = dict(map(tuple, tables["Digests of what the figures depend on"].rows))
+    assert digests["configuration"] == sha256(run.settings.encode()).hexdigest()
+    assert digests.items() >= run.result["profiles"].items()
+    assert dict(map(tuple, tables["Versions"].rows))["simsys that simulated"] == run.result["simsys_version"]
+
+
+def test_every_headline_figure_has_its_expected_error(folders: dict[str, Path]) -> None:
+    for folder in folders.values():
+        page = run_page([read_run(folder)])
+        figures = next(block for block in blocks(page, "Headline") if isinstance(block, Figures))
+        notes = {figure.label: figure.note for figure in figures.figures}
+        assert notes.pop("memory of the fullest GPU").startswith("of ")
+        assert all(note.startswith("expected error") for note in notes.values())
+
+
+def test_an_analyzed_run_has_simulated_remedies(folders: dict[str, Path]) -> None:
+    page = page_of_paths([folders["serve"]], analyze=True)
+    captions = [block.caption for block in blocks(page, "Bottlenecks") if isinstance(block, Table)]
+    assert captions[:2] == ["Largest losses", "Losses by resource"]
+    assert captions[2].startswith("Remedies, each simulated")
 
 
 def test_names_and_values() -> None:

@@ -103,7 +103,7 @@ def test_a_search(tmp_path: Path) -> None:
     page = page_of([as_file(tmp_path, SEARCH)])
     assert page.warnings == ["a doubt"]
     best = next(table for caption, table in tables(page).items() if caption.startswith("Best"))
-    assert list(best.columns) == ["", "group", "parallelism.tp_degree", "mean_iteration_s"]
+    assert list(best.columns) == ["rank", "group", "parallelism.tp_degree", "mean_iteration_s"]
     assert tables(page)["Candidates by reason"].rows[0] == ["the bound is worse", 5]
     assert "n = 7 measured choices" in render(page)
 
@@ -119,6 +119,41 @@ def test_a_validation(tmp_path: Path) -> None:
     assert page.headline == "training: 2 of 2 rows, median error 10.0 %"
     assert [row[0] for row in tables(page)["by gpu"].rows] == ["A100", "H100"]
     render(page)
+
+
+def test_an_analysis(tmp_path: Path) -> None:
+    remedy = {"kind": "compute", "settings": {"serving.precision": "fp8"}, "gain": 0.5, "lost_before": 0.4}
+    remedy |= {"lost_after": 0.1, "usd_ratio": 0.7, "gpus": 0, "note": ""}
+    finding = {"kind": "kv_capacity", "severity": 0.4, "level": "high", "place": "rank 0", "text": "", "job": ""}
+    found = {"name": "a", "findings": [finding], "remedies": [remedy], "simulated": 3, "notes": ["a doubt"]}
+    page = page_of([as_file(tmp_path, {"analyses": [found]})])
+    assert page.headline == "KV capacity takes 40.0 % of the time; serving.precision: fp8 gains 50.0 %"
+    assert tables(page)["Remedies, each simulated (best of 3)"].rows[0][:3] == [1, "serving.precision: fp8", 0.5]
+    assert "a doubt" in render(page)
+    several = page_of([as_file(tmp_path, {"analyses": [found, {**found, "remedies": [], "findings": []}]})])
+    assert "None of 3 simulated settings helps." in render(several)
+
+
+def test_a_scaling_study(tmp_path: Path) -> None:
+    rows = {
+        "nodes": [1, 2, 4],
+        "gpus": [8, 16, 32],
+        "samples_per_s": [1.0, 1.9, None],
+        "efficiency": [1.0, 0.95, None],
+    }
+    study = {
+        "mode": "weak",
+        "rows": {**rows, "problem": ["", "", "too large"]},
+        "base_nodes": 1,
+        "breakdown_nodes": None,
+    }
+    found = {"schema_version": 1, "kind": "scaling", "name": "s", "studies": [study]}
+    for data in (found, {"scenarios": [found]}):
+        page = page_of([as_file(tmp_path, data)])
+        assert page.headline == "weak scaling"
+        assert page.warnings == ["weak scaling, 4 nodes: too large"]
+        assert [len(row) for row in tables(page)["Sizes"].rows] == [5, 5, 5]
+        render(page)
 
 
 @pytest.mark.parametrize(

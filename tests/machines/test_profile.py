@@ -100,6 +100,13 @@ def test_cards_far_from_gpus_are_counted_only_if_none_is_near() -> None:
     assert any("traffic of GPU0 SYS, GPU1 SYS" in note for note in far.notes)
 
 
+def test_more_cards_than_gpus_are_noted() -> None:
+    near = {(gpu, nic): "PIX" for gpu in range(2) for nic in range(4)}
+    found = imported(matrix(2, 4, "NV12", near, [0, 0]), "A100-SXM-80GB", 12e9)
+    assert found.data["nics"]["count"] == 4
+    assert any("4 network cards for 2 GPUs" in note for note in found.notes)
+
+
 def test_cards_in_another_order_than_gpus_are_noted() -> None:
     near = {(0, 1): "PIX", (1, 0): "PIX"}
     notes = imported(matrix(2, 2, "NV12", near, [0, 0]), "A100-SXM-80GB").notes

@@ -62,13 +62,13 @@ def labels(content: Content, name: str, path: Path) -> str:
     return "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if "<!--" in line)
 
 
-@pytest.mark.parametrize("stages", [1, 8, 64, 128])
+@pytest.mark.parametrize("stages", [128, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 8, 64))])
 @pytest.mark.parametrize("name", OF_TRAINING)
 def test_no_texts_of_training_cover_each_other(name: str, stages: int) -> None:
     assert overlaps(draw(training(stages, name=LONG), name)) == []
 
 
-@pytest.mark.parametrize("requests", [1, 8, 1000])
+@pytest.mark.parametrize("requests", [1000, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 8))])
 @pytest.mark.parametrize("name", OF_SERVING)
 def test_no_texts_of_serving_cover_each_other(name: str, requests: int) -> None:
     assert overlaps(draw(serving(requests, name=LONG), name)) == []
@@ -88,8 +88,13 @@ def test_no_texts_of_serving_cover_each_other(name: str, requests: int) -> None:
 def test_what_can_be_drawn(content: Content, names: list[str]) -> None:
     assert sorted(each.name for each in possible(content)) == names
     assert sorted(each["kind"] for each in listed(content)) == names
-    if not isinstance(content, type(training())):
-        assert [overlaps(draw(content, name)) for name in names] == [[]] * len(names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("content", [load_sweep(), size_sweep(), found()], ids=["rates", "sizes", "search"])
+def test_no_texts_of_sweeps_and_searches_cover_each_other(content: Content) -> None:
+    names = [each.name for each in possible(content)]
+    assert [overlaps(draw(content, name)) for name in names] == [[]] * len(names)
 
 
 @pytest.mark.parametrize("name", ["topology", "pipeline"])
@@ -152,6 +157,7 @@ def test_names_may_have_any_letters(tmp_path: Path) -> None:
     assert "$\\frac$" in text
 
 
+@pytest.mark.slow
 def test_the_size_of_a_picture_does_not_grow_with_the_requests(tmp_path: Path) -> None:
     few, many = (
         write_figure(draw(serving(count), "latencies"), tmp_path / f"{count}.svg").stat().st_size

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simsys.analysis.scaling_result import ACCEPTABLE_EFFICIENCY, ScalingResult
+from simsys.contents.printed import Printed
 from simsys.contents.sweep import SweepContent
 from simsys.plots.drawing import (
     DASHES,
@@ -19,7 +20,7 @@ from simsys.plots.drawing import (
     shortened,
     titled,
 )
-from simsys.plots.kind import kind
+from simsys.plots.kind import kind, of_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,19 +30,33 @@ Points = Sequence[tuple[int, float]]
 """Numbers of GPUs and their throughput, in order."""
 SIZES = ("num_gpus", "num_nodes")
 MOST_SERIES = 8
+_IS_STUDY = of_command("scale")
 
 
-def _lacks(sweep: SweepContent) -> str:
+def _lacks(content: SweepContent | Printed) -> str:
+    if isinstance(content, Printed):
+        return _IS_STUDY(content)
+    return _lacks_sizes(content)
+
+
+def _lacks_sizes(sweep: SweepContent) -> str:
     if not any(len(points) > 1 for points in _series(sweep).values()):
         return f"needs a sweep of training over numbers of GPUs; {sweep.name} is none"
     return ""
 
 
-@kind("scaling_efficiency", "throughput and efficiency over the number of GPUs", SweepContent, _lacks)
-def of_sweep(sweep: SweepContent) -> Figure:
-    """One curve for each combination of the other settings."""
-    series = {label: points for label, points in _series(sweep).items() if len(points) > 1}
-    return scaling_efficiency(sweep.name, dict(list(series.items())[:MOST_SERIES]))
+@kind("scaling_efficiency", "throughput and efficiency over the number of GPUs", (SweepContent, Printed), _lacks)
+def of_content(content: SweepContent | Printed) -> Figure:
+    """One curve for each study, or for each combination of the other settings of a sweep."""
+    if isinstance(content, Printed):
+        return scaling_efficiency(content.name, {study["mode"]: _points(study) for study in content.data["studies"]})
+    series = {label: points for label, points in _series(content).items() if len(points) > 1}
+    return scaling_efficiency(content.name, dict(list(series.items())[:MOST_SERIES]))
+
+
+def _points(study: Mapping[str, Any]) -> Points:
+    rows = study["rows"]
+    return [(gpus, rate) for gpus, rate in zip(rows["gpus"], rows["samples_per_s"], strict=True) if rate]
 
 
 def of_study(study: ScalingResult) -> Figure:

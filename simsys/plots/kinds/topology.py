@@ -93,8 +93,11 @@ def _tiers(labels: Mapping[int, str], loads: Mapping[tuple[int, int], float]) ->
                 tiers[other] = tiers[vertex] + 1
                 reached.append(other)
     ends = {vertex for vertex in labels if vertex not in gpus and neighbours[vertex] <= gpus}
-    below = ends if len(ends) + len(gpus) < len(labels) else set()
-    return {vertex: -1 if vertex in below else tiers.get(vertex, 0) for vertex in labels}
+    if len(ends) + len(gpus) == len(labels):  # the fewest of a kind are above, such as one switch over NVSwitches
+        kinds = [_kind_of(labels[vertex]) for vertex in ends]
+        above = min(sorted(set(kinds)), key=kinds.count, default="")
+        ends = {vertex for vertex in ends if _kind_of(labels[vertex]) != above}
+    return {vertex: -1 if vertex in ends else tiers.get(vertex, 0) for vertex in labels}
 
 
 def _neighbours(labels: Mapping[int, str], loads: Mapping[tuple[int, int], float]) -> dict[int, set[int]]:
