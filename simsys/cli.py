@@ -20,6 +20,7 @@ from simsys.commands import (
     import_trace,
     lab,
     lod,
+    measure,
     memory,
     plot,
     report,
@@ -30,6 +31,7 @@ from simsys.commands import (
     topology,
     validate,
 )
+from simsys.garbage import collect_rarely
 from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
 
@@ -47,6 +49,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # unprintable characters must not fail a run
             stream.reconfigure(errors="backslashreplace")
+    collect_rarely()
     cli.main(prog_name="simsys")
 
 
@@ -84,6 +87,7 @@ for _command in (
     validate.validate,
     calibrate.calibrate,
     emit.emit,
+    measure.measure,
     lab.lab,
     catalogue.list_,
     catalogue.show,

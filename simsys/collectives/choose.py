@@ -133,8 +133,13 @@ def as_measured(
     """
     if span.nodes > 1:
         return cheapest(kind, size, paths_of, span)
-    algorithm = get_algorithm(NCCL_ALWAYS.get(kind, ("ring",))[0]).for_nodes(span.per_node)
+    algorithm = algorithm_of(kind)
     return [CollectivePlan(algorithm, kind, size, paths_of(algorithm), over=partial(costs.over, kind))]
+
+
+def algorithm_of(kind: CollectiveKind) -> Algorithm:
+    """The algorithm whose steps measured costs are those of."""
+    return get_algorithm(NCCL_ALWAYS.get(kind, ("ring",))[0])
 
 
 def with_own_all_reduce(choose: Choose, overhead_s: float, kernels: Sequence[str] = OWN_KERNELS) -> Choose:

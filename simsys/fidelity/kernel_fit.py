@@ -101,12 +101,29 @@ def fit_kernels(table: Table) -> list[KernelFit]:
 
 def _fit_gemm(kernels: MeasuredKernels) -> KernelFit:
     """Fit the floor, one share of the bandwidth, and a share of the peak at every point."""
-    m, n, k = (kernels.sizes[name] for name in "mnk")
     profile = load_gpu(kernels.gpu)
-    compute_s = 2.0 * m * n * k / _peak(profile.peak, kernels.dtype, kernels.gpu)
     weight_bytes = kernel_words().bytes_per_element[kernels.dtype]
-    activation_bytes = min(weight_bytes, 2.0)
-    memory_s = (n * k * weight_bytes + m * k * activation_bytes + m * n * 2.0) / profile.memory_bandwidth
+    nbytes = (weight_bytes, min(weight_bytes, 2.0), 2.0)
+    return fit_gemm(kernels, _peak(profile.peak, kernels.dtype, kernels.gpu), profile.memory_bandwidth, nbytes)
+
+
+def fit_gemm(
+    kernels: MeasuredKernels, peak_flop_per_s: float, memory_bytes_per_s: float, nbytes: tuple[float, float, float]
+) -> KernelFit:
+    """Fit measured matrix products of one device and dtype.
+
+    Args:
+        kernels: The products.
+        peak_flop_per_s: Peak of the device in the dtype.
+        memory_bytes_per_s: Bandwidth of its memory.
+        nbytes: Bytes of an element of weights, inputs and outputs.
+
+    Raises:
+        UsageError: If SciPy is not installed.
+    """
+    m, n, k = (kernels.sizes[name] for name in "mnk")
+    compute_s = 2.0 * m * n * k / peak_flop_per_s
+    memory_s = (n * k * nbytes[0] + m * k * nbytes[1] + m * n * nbytes[2]) / memory_bytes_per_s
     places = np.log(m)
 
     def predicted(x: Vector, which: Places) -> Vector:

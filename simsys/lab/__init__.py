@@ -3,8 +3,8 @@
 PyTorch is an extra (`simsys[lab]`) and imported only when something here is used; nothing else imports this package.
 Start with `train.py` and `trainers/base.py`; `launch.py` starts the ranks, each of which runs `worker.py`.
 
-May import: build, check, collectives, config, data, errors, executors, fidelity, input_files, interrupts, model,
-ops, parallel, platform, probes, report, simulation, sums, units.
+May import: build, check, collectives, config, errors, fidelity, input_files, interrupts, metrics, model, ops,
+parallel, plots, probes, report, simulation, sums, units.
 """
 
 from __future__ import annotations

@@ -50,11 +50,12 @@ class Launch:
     """How ranks are started.
 
     Args:
-        arguments: Arguments of `simsys.lab.worker`.
+        arguments: Arguments of the module.
         ranks: Number of ranks.
         threads: Threads of each.
         folder: Folder of the run, for logs and errors.
         port: TCP port of the meeting point; None for a free one.
+        module: What each rank runs.
     """
 
     arguments: Sequence[str]
@@ -62,6 +63,7 @@ class Launch:
     threads: int
     folder: Path
     port: int | None = None
+    module: str = "simsys.lab.worker"
 
     def run(self) -> None:
         """Run all ranks to their end.
@@ -107,7 +109,7 @@ class Launch:
             log = files.enter_context((self.folder / f"rank-{index}.log").open("ab"))
         except OSError as error:
             raise OutputError(f"cannot write {error.filename}: {error.strerror}") from error
-        command = [sys.executable, "-m", "simsys.lab.worker", *self.arguments]
+        command = [sys.executable, "-m", self.module, *self.arguments]
         return Rank(index, subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True))
 
     def _error_of(self, lost: Rank) -> SimsysError:

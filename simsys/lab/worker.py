@@ -15,6 +15,7 @@ import torch
 from simsys.errors import SimsysError
 from simsys.lab.checkpoints import checkpoints_in, remove_old
 from simsys.lab.processes import Ranks, end_with_launcher
+from simsys.lab.profiling.record import record_profile
 from simsys.lab.run_files import MetricsWriter, write_error
 from simsys.lab.scenario import lab_job
 from simsys.lab.settings import settings_of
@@ -31,6 +32,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True, help="folder of the run")
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint, if there is one")
     parser.add_argument("--checkpoint", type=Path, help="continue from this checkpoint")
+    parser.add_argument("--profile", type=Path, help="profile a further iteration, and write what was found here")
     return parser.parse_args(given)
 
 
@@ -50,6 +52,8 @@ def work(options: argparse.Namespace) -> None:
         trainer.load_checkpoint(options.checkpoint or found[-1])
     with MetricsWriter(options.folder, ranks.rank, tensorboard=settings.lab.tensorboard) as writer:
         _train(trainer, ranks, writer, saved)
+    if options.profile is not None and trainer.iteration >= settings.iterations:
+        record_profile(trainer, options.profile)
     ranks.leave()
 
 

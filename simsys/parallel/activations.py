@@ -18,7 +18,8 @@ from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart
 from simsys.sums import ordered_sum
 
 LOGIT_COPIES = 2
-"""The loss keeps the logits and their gradient."""
+"""The loss in 32 bit has the logits and their gradient, in addition to the kept logits in 16 bit. In training in 32
+bit the kept elements of the head, which are counted for 16 bit, are these two."""
 
 Gathered = Literal["none", "units", "all"]
 """Temporarily gathered part of sharded weights:
@@ -106,7 +107,7 @@ def block_memories(
             BlockMemory(
                 kept=0 if index else ceil(held * precision.activation_bytes),
                 recomputed=ceil(more * precision.activation_bytes),
-                logits=ceil(logits * FP32_BYTES * LOGIT_COPIES),
+                logits=0 if precision.activation_bytes >= FP32_BYTES else ceil(logits * FP32_BYTES * LOGIT_COPIES),
                 weights=ceil(parameters * weight_bytes),
                 gradients=ceil(parameters * gradient_bytes),
             )

@@ -7,6 +7,7 @@ from typing import ClassVar
 from pydantic import PositiveInt
 
 from simsys.config.base import FrozenModel
+from simsys.config.hardware import profile_names
 from simsys.fidelity.tables.facts import Facts, Pattern, facts
 
 
@@ -68,13 +69,15 @@ def engine_of(*said: str) -> str:
     """Return the engine profile of a row.
 
     Args:
-        said: Texts of a table about the program, the most specific one first.
+        said: Texts of a table about the program, the most specific one first, which may be the name of a profile.
 
     Example:
         >>> engine_of("", "NVIDIA/NeMo docs"), engine_of("Megatron-LM README")
         ('nemo', 'megatron')
     """
     known = facts(TrainingEngines)
+    if said and said[0] in profile_names("engine"):
+        return said[0]
     for text in said:
         for named in known.names:
             if named.pattern.search(text):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import NonNegativeFloat, PositiveInt
 
 from simsys.config.base import FrozenModel
-from simsys.config.hardware import load_gpu
+from simsys.config.hardware import load_gpu, profile_names
 from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.facts import Facts, Pattern, facts
@@ -71,7 +71,7 @@ _NOT_STATED = re.compile(r"speed not", re.IGNORECASE)
 
 
 def machine_of(gpu: str) -> Machine:
-    """Return the machine of a GPU; for a GPU that is only a profile, nodes without a profile.
+    """Return the machine of a GPU; for a GPU that is only a profile, nodes of its name or without a profile.
 
     Raises:
         Unsupported: There is no profile of the GPU.
@@ -80,7 +80,8 @@ def machine_of(gpu: str) -> Machine:
         if machine.pattern.search(gpu):
             return machine
     try:
-        return Machine(gpu=load_gpu(gpu).name)
+        name = load_gpu(gpu).name
+        return Machine(gpu=name, node=name if name in profile_names("node") else "")
     except UnknownNameError:
         raise Unsupported(f"no profile of GPU {gpu}") from None
 

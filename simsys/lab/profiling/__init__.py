@@ -1,0 +1,1 @@
+"""Profiles of real iterations: time by cause, collectives in order, memory by component."""
