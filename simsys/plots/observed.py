@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from simsys.build.job import Job, build
 from simsys.build.serving import ServingJob
@@ -36,7 +36,19 @@ MOST_PAIRS = 1 << 17
 Table = Mapping[str, Sequence[Any]]
 
 
-def observed(config: SimulationConfig, result: RunResult) -> dict[str, Table]:
+class Observation(NamedTuple):
+    """What was observed for pictures.
+
+    Args:
+        tables: The tables.
+        missing: Why there are no further ones, for people; empty if there are all.
+    """
+
+    tables: dict[str, Table]
+    missing: str = ""
+
+
+def observed(config: SimulationConfig, result: RunResult) -> Observation:
     """Those tables for pictures that can be made; none of several jobs.
 
     Args:
@@ -44,14 +56,19 @@ def observed(config: SimulationConfig, result: RunResult) -> dict[str, Table]:
         result: Its result.
     """
     if config.jobs is not None:
-        return {}
+        return Observation({}, "passes, memory over time and traffic are observed of one job, not of several")
     try:
         job = build(config).jobs[0]
         if isinstance(job, ServingJob):
-            return {**_gaps(result), "passes": _serving_passes(job, result), **_serving_traffic(config, job, result)}
-        return _iteration(job, result)
-    except SimsysError:  # as of a scenario that cannot be simulated in another way
-        return {}
+            tables = {**_gaps(result), "passes": _serving_passes(job, result)}
+            return Observation({**tables, **_serving_traffic(config, job, result)})
+        blocks = sum(plan.micro_batches * sum(map(len, plan.chunks)) for plan in job.plans[0])
+        if blocks > MOST_PASSES:
+            limit = f"an iteration of more than {MOST_PASSES:,} passes of blocks is not observed"
+            return Observation({}, f"{limit}, and this one has {blocks:,}")
+        return Observation(_iteration(job, result))
+    except SimsysError as error:  # as of a scenario that cannot be simulated in another way
+        return Observation({}, str(error))
 
 
 def _gaps(result: RunResult) -> dict[str, Table]:
@@ -65,9 +82,6 @@ def _gaps(result: RunResult) -> dict[str, Table]:
 
 def _iteration(job: TrainingJob, result: RunResult) -> dict[str, Table]:
     """Passes, memory and traffic of one iteration."""
-    blocks = sum(plan.micro_batches * sum(map(len, plan.chunks)) for plan in job.plans[0])
-    if blocks > MOST_PASSES:
-        return {}
     lod, carried = job.config.simulation.lod, any(result.links.values())
     stages = dict(zip(result.ranks["rank"], result.ranks["stage"], strict=True))
     probe, passes = IterationProbe(stages), list[Span]()
