@@ -45,6 +45,8 @@ def page_of_paths(paths: Sequence[Path], *, analyze: bool = False) -> Page:
     """
     try:
         contents = read_contents(paths)
+        if analyze and not isinstance(contents, list):
+            raise UsageError(f"{paths[0]}: remedies are simulated for folders of runs; leave out --analyze")
         if analyze and isinstance(contents, list):
             contents = [_analyzed(run) for run in contents]
         return page_of(contents)

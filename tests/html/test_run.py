@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -148,6 +149,14 @@ def test_an_analyzed_run_has_simulated_remedies(folders: dict[str, Path]) -> Non
     captions = [block.caption for block in blocks(page, "Bottlenecks") if isinstance(block, Table)]
     assert captions[:2] == ["Largest losses", "Losses by resource"]
     assert captions[2].startswith("Remedies, each simulated")
+
+
+def test_ten_thousand_requests_are_a_page_to_send(folders: dict[str, Path]) -> None:
+    run = read_run(folders["serve"])
+    many = {**run.tables, "requests": {name: [*column] * 100 for name, column in run.tables["requests"].items()}}
+    text = render(run_page([replace(run, tables=many)]))
+    assert "10,000 rows" in text
+    assert len(text.encode()) < 1_500_000
 
 
 def test_names_and_values() -> None:

@@ -134,6 +134,11 @@ def test_an_analysis(tmp_path: Path) -> None:
     assert "None of 3 simulated settings helps." in render(several)
 
 
+def test_other_results_are_not_analyzed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="remedies are simulated for folders of runs"):
+        page_of([as_file(tmp_path, SEARCH)], analyze=True)
+
+
 def test_a_scaling_study(tmp_path: Path) -> None:
     rows = {
         "nodes": [1, 2, 4],

@@ -141,10 +141,9 @@ def sensitivity(content: Printed | SweepContent) -> Figure:
         axes.plot([min(ratios), max(ratios)], [place, place], color=GREY, linewidth=3.0, zorder=1)
         best = min(values, key=lambda value: abs(values[value] - 1.0))
         for value, ratio in values.items():
-            look = (
-                {"color": RED, "marker": "*", "s": 90} if value == best else {"color": ORANGE, "marker": "o", "s": 30}
-            )
-            axes.scatter([ratio], [place], zorder=2, edgecolors=INK, linewidths=0.6, **look)
+            colour, marker, size, above = (RED, "*", 90, 3) if value == best else (ORANGE, "o", 30, 2)
+            look: dict[str, Any] = {"s": size, "color": colour, "marker": marker, "zorder": above}
+            axes.scatter([ratio], [place], edgecolors=INK, linewidths=0.6, **look)
     _write_values(axes, list(shown.values()), max(map(_range, shown.values())))
     axes.set_yticks(range(len(shown)), [shortened(name.rpartition(".")[2], 28) for name in shown])
     axes.set(xlabel=f"best {_head(found.goal)} with this value, over the best of all", ylim=(len(shown) - 0.4, -0.6))
@@ -184,9 +183,16 @@ def _spreads(found: Candidates) -> dict[str, dict[str, float]]:
         for settings, value in rows:
             values.setdefault(str(settings.get(name)), []).append(value)
         if len(values) > 1:
-            kept = sorted(values.items(), key=lambda item: abs(pick(item[1]) / best - 1.0))[:MOST_VALUES]
-            spreads[name] = {value: pick(each) / best for value, each in kept}
+            ordered = sorted(((value, pick(each) / best) for value, each in values.items()), key=lambda item: item[1])
+            spreads[name] = dict(_spaced(ordered, MOST_VALUES))
     return spreads
+
+
+def _spaced(items: Sequence[tuple[str, float]], most: int) -> Sequence[tuple[str, float]]:
+    """At most as many items, among them the first and the last one."""
+    if len(items) <= most:
+        return items
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
 def _range(values: Mapping[str, float]) -> float:
