@@ -1,6 +1,6 @@
 # Thin: each target is one verb of scripts/dev.sh, which makes its own .venv. ARGS are passed on: make test ARGS="-k units"
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint bench bench-quick lock clean
+.PHONY: help run test test-all test-browser lint bench bench-quick lock clean
 
 help:      ## list these targets
 	@awk -F ': *## ' '/^[a-z-]+: *## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -10,6 +10,8 @@ test:      ## the tests, but for the slow ones (ARGS="-m quick": a part, within 
 	@sh scripts/dev.sh test $(ARGS)
 test-all:  ## all tests
 	@sh scripts/dev.sh test-all $(ARGS)
+test-browser: ## tests of pages in Debian's chromium, where it is installed
+	@sh scripts/dev.sh test-browser $(ARGS)
 lint:      ## style, types and import direction
 	@sh scripts/dev.sh lint
 bench:     ## the benchmarks

@@ -31,6 +31,7 @@ from simsys.commands import (
     topology,
     validate,
 )
+from simsys.garbage import collect_rarely
 from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
 
@@ -48,6 +49,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # unprintable characters must not fail a run
             stream.reconfigure(errors="backslashreplace")
+    collect_rarely()
     cli.main(prog_name="simsys")
 
 

@@ -86,8 +86,19 @@ def keep(path: Path) -> None:
     _State.temporary.discard(path)
 
 
+def _end_children() -> None:
+    """End the processes that work for this one; they would notice its end only when they have begun."""
+    processes = sys.modules.get("multiprocessing.process")
+    for child in tuple(getattr(processes, "_children", ())):
+        try:  # noqa: SIM105
+            child.kill()
+        except Exception:  # in a signal handler, anything may be half done
+            pass
+
+
 def leave() -> NoReturn:
     """End the process at once, as after an interrupt."""
+    _end_children()
     for path in tuple(_State.temporary):
         try:  # noqa: SIM105  # nothing is imported here
             path.unlink(missing_ok=True)

@@ -69,6 +69,7 @@ class JobRun:
         self.executor.firsts_alike = alike
         if alone_until_s is not None:
             self.executor.alone_until_s = alone_until_s
+        self.executor.each_pass = any(probe.each_pass for probe in probes)
         for hook in self.executor.probes.represented:
             for rank, ranks in self.executor.stands_for.items():
                 hook(rank, ranks)

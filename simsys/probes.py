@@ -1,6 +1,6 @@
 """Probes: observers of a run. Observing never changes a result.
 
-(Except for rounding, where unobserved equal training iterations are skipped.)
+(Except for rounding and the number of events, where equal training iterations or passes are skipped if unobserved.)
 A probe overrides only the hooks it needs; `Probes` collects them once, so an unused hook costs one empty loop. A probe
 that raises is reported and removed, and the run continues (as with trio's instruments).
 """
@@ -23,6 +23,10 @@ class Probe:
     counts_only: ClassVar[bool] = False
     """True if equal training iterations may be reported by `repeated` instead of one by one, and equal micro-batches
     by `cycles_left_out`."""
+
+    each_pass: ClassVar[bool] = False
+    """True if passes of training are to be reported one by one, with events for each, where medium would report sums
+    over many; unless they are very many, or on shared links."""
 
     indispensable: ClassVar[bool] = False
     """True if the run is worth nothing without it: then an error of its own is an error of the run."""

@@ -84,7 +84,7 @@ class DistributedAISimulator:
         from simsys.plots.picture import write_pictures
 
         result = self._result()
-        content = content_of(self.config, result, observed(self.config, result))
+        content = content_of(self.config, result, observed(self.config, result).tables)
         return write_pictures(content, Path(folder) / self.config.name)
 
     def export_results(self, folder: str | Path = "results") -> list[Path]:

@@ -8,8 +8,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from simsys.garbage import collect_rarely
 from simsys.interrupts import INTERRUPTED
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 
 @contextmanager
@@ -28,8 +33,16 @@ def starting_workers() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def end_workers(pool: ProcessPoolExecutor) -> None:
+    """End the processes of a pool at once, whatever they do."""
+    for process in tuple((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(cancel_futures=True)
+
+
 def begin_work() -> None:
     """Call this first in a process that works for another one."""
+    collect_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
 

@@ -12,13 +12,13 @@ from simsys.commands.options import (
     JSON,
     REPORT,
     SCENARIO,
-    SCHEMA_VERSION,
     SET,
     answer_json,
     common,
     experiment,
     write_report,
 )
+from simsys.contents.printed import SCHEMA_VERSION
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 

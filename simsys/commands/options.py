@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from simsys.contents.printed import SCHEMA_VERSION
 from simsys.report.console import DEBUG, answer
 from simsys.user_modules import UserModules, looked_for
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from simsys.contents.printed import Printed
     from simsys.contents.run import RunContent
     from simsys.contents.sweep import SweepContent
-
-SCHEMA_VERSION = 1
-"""Version of the JSON output; incremented by changes that could break a reader."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

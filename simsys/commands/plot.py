@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from simsys.commands.options import JSON, answer_json, common
+from simsys.errors import UsageError
 from simsys.report.console import answer
 
 
@@ -37,7 +38,11 @@ def plot(results: Path, kind: str, out: Path | None, job: str, as_json: bool) ->
         return 0
     path = out if out is not None else Path(f"{kind}.png")
     check_ending(path)
-    write_figure(draw(content, kind), path)
+    try:
+        figure = draw(content, kind)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UsageError(f"{results}: these results are incomplete or of another version ({error!r})") from error
+    write_figure(figure, path)
     if as_json:
         answer_json({"files": [str(path)]})
     else:

@@ -10,6 +10,8 @@ from typing import Any
 from simsys.errors import UsageError
 from simsys.input_files import parse_json, read_text, unreadable
 
+SCHEMA_VERSION = 1
+"""Version of the JSON output of commands; incremented by changes that could break a reader."""
 KEYS: Mapping[str, set[str]] = {
     "analyze": {"analyses"},
     "compare": {"comparison"},
@@ -60,4 +62,7 @@ def read_printed(path: Path) -> Printed:
     command = next((command for command, known in KEYS.items() if known <= keys), None)
     if command is None:
         raise UsageError(f"{path}: not what one of these commands prints with --json: {', '.join(KEYS)}")
+    version = found.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise UsageError(f"{path}: format {version!r} of the output of simsys {command}; this is {SCHEMA_VERSION}")
     return printed(command, found)

@@ -68,6 +68,8 @@ class Core(Clocks):
         self.mail = Mail(self.env, self._representative)
         self.streams: dict[tuple[int, Group], Stream] = {}
         """Collectives that a rank has issued and that wait for events, by rank and group."""
+        self.each_pass = False
+        """Whether passes of training are carried out one by one, since an observer wants to hear of each."""
         self._joins_steps = joins_steps and self.own is None
         self._communicators: dict[Group, Communicator] = {}
         self._pass_costs: dict[tuple[ForwardPass, int, int, int], PassCost] = {}

@@ -15,7 +15,7 @@ from simsys.config.hardware import Named, overlaid, profiles_read, without_fits_
 from simsys.errors import SimsysError
 from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
 from simsys.user_modules import UserModules, current, looked_for
-from simsys.workers import begin_work, starting_workers
+from simsys.workers import begin_work, end_workers, starting_workers
 
 Overlay: TypeAlias = Mapping[Named, Mapping[str, Any]]
 """Settings that replace settings of profiles, by profile."""
@@ -66,8 +66,10 @@ class Simulations:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None and error is not None:
+            end_workers(self._pool)
+        elif self._pool is not None:
+            self._pool.shutdown()
 
     def predict(self, cases: Sequence[Case], overlay: Overlay | None = None) -> list[Prediction]:
         """Predict every case, in the order of the cases.

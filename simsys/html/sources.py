@@ -48,8 +48,8 @@ def page_of_paths(paths: Sequence[Path], *, analyze: bool = False) -> Page:
         if analyze and isinstance(contents, list):
             contents = [_analyzed(run) for run in contents]
         return page_of(contents)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{paths[0]}: this output is incomplete or of another version ({error})") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise UsageError(f"{paths[0]}: this output is incomplete or of another version ({error!r})") from None
 
 
 def _analyzed(run: RunContent) -> RunContent:

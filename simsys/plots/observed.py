@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from simsys.build.job import build
+from simsys.build.job import Job, build
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.experiment import SimulationConfig
@@ -29,12 +29,26 @@ from simsys.sums import ordered_sum
 
 MOST_PASSES = 60_000
 """Passes of blocks of an iteration, of all pipeline stages together, beyond which it is not observed."""
+MOST_REQUESTS = 20_000
+"""Requests of a serving run beyond which it is not simulated again for its traffic."""
 MOST_PAIRS = 1 << 17
 """Pairs of GPUs beyond which no communication graph is kept."""
 Table = Mapping[str, Sequence[Any]]
 
 
-def observed(config: SimulationConfig, result: RunResult) -> dict[str, Table]:
+class Observation(NamedTuple):
+    """What was observed for pictures.
+
+    Args:
+        tables: The tables.
+        missing: Why there are no further ones, for people; empty if there are all.
+    """
+
+    tables: dict[str, Table]
+    missing: str = ""
+
+
+def observed(config: SimulationConfig, result: RunResult) -> Observation:
     """Those tables for pictures that can be made; none of several jobs.
 
     Args:
@@ -42,14 +56,19 @@ def observed(config: SimulationConfig, result: RunResult) -> dict[str, Table]:
         result: Its result.
     """
     if config.jobs is not None:
-        return {}
+        return Observation({}, "passes, memory over time and traffic are observed of one job, not of several")
     try:
         job = build(config).jobs[0]
         if isinstance(job, ServingJob):
-            return {**_gaps(result), "passes": _serving_passes(job, result)}
-        return _iteration(job, result)
-    except SimsysError:  # as of a scenario that cannot be simulated in another way
-        return {}
+            tables = {**_gaps(result), "passes": _serving_passes(job, result)}
+            return Observation({**tables, **_serving_traffic(config, job, result)})
+        blocks = sum(plan.micro_batches * sum(map(len, plan.chunks)) for plan in job.plans[0])
+        if blocks > MOST_PASSES:
+            limit = f"an iteration of more than {MOST_PASSES:,} passes of blocks is not observed"
+            return Observation({}, f"{limit}, and this one has {blocks:,}")
+        return Observation(_iteration(job, result))
+    except SimsysError as error:  # as of a scenario that cannot be simulated in another way
+        return Observation({}, str(error))
 
 
 def _gaps(result: RunResult) -> dict[str, Table]:
@@ -63,9 +82,6 @@ def _gaps(result: RunResult) -> dict[str, Table]:
 
 def _iteration(job: TrainingJob, result: RunResult) -> dict[str, Table]:
     """Passes, memory and traffic of one iteration."""
-    blocks = sum(plan.micro_batches * sum(map(len, plan.chunks)) for plan in job.plans[0])
-    if blocks > MOST_PASSES:
-        return {}
     lod, carried = job.config.simulation.lod, any(result.links.values())
     stages = dict(zip(result.ranks["rank"], result.ranks["stage"], strict=True))
     probe, passes = IterationProbe(stages), list[Span]()
@@ -77,28 +93,43 @@ def _iteration(job: TrainingJob, result: RunResult) -> dict[str, Table]:
         "held": probe.held_over_time(),
         "passes": _with_roofs(probe.passes(), spec, job.precision.compute),
     }
+    return {**tables, **_traffic(job, seen, carried=carried)}
+
+
+def _serving_traffic(config: SimulationConfig, job: ServingJob, result: RunResult) -> dict[str, Table]:
+    """The traffic of a run on several GPUs, which is simulated again with its communication graph."""
+    if config.simulation.collect_events or job.layout.world_size < 2 or job.num_requests > MOST_REQUESTS:
+        return {}
+    again = build(_counting(config)).jobs[0]
+    return _traffic(again, simulate_job(again), carried=any(result.links.values()))
+
+
+def _counting(config: SimulationConfig, **changes: object) -> SimulationConfig:
+    """The scenario with the communication graph in its result, and with other sections."""
+    simulation = config.simulation.model_copy(update={"collect_events": True})
+    return config.model_copy(update={"simulation": simulation, **changes}).located_in(config.folder)
+
+
+def _traffic(job: Job, seen: RunResult, *, carried: bool) -> dict[str, Table]:
+    """The communication graph, unless it is large, with the loads of links unless transfers were on them."""
     traffic = seen.traffic
-    if 0 < len(traffic.get("src", ())) <= MOST_PAIRS:
-        tables["traffic"] = traffic
-        if not carried:
-            tables["loads"] = _loads(job, traffic, seen.simulated_s)
-    return tables
+    if not 0 < len(traffic.get("src", ())) <= MOST_PAIRS:
+        return {}
+    return {"traffic": traffic, **({} if carried else {"loads": _loads(job, traffic, seen.simulated_s)})}
 
 
 def _one_iteration(job: TrainingJob) -> TrainingJob:
     """The job with its first iteration alone, and with the communication graph in its result."""
     config, training = job.config, job.config.training
     assert training is not None  # which makes it a training job
-    simulation = config.simulation.model_copy(update={"collect_events": True})
     short = training.model_copy(update={"num_iterations": 1, "batch_schedule": []})
-    changed = config.model_copy(update={"simulation": simulation, "training": short}).located_in(config.folder)
-    built = build(changed).jobs[0]
+    built = build(_counting(config, training=short)).jobs[0]
     assert isinstance(built, TrainingJob)  # as the one that it is made from
     return built
 
 
-def _loads(job: TrainingJob, traffic: Table, seconds: float) -> Table:
-    """The load of links by the traffic of an iteration, if transfers were not carried out on them."""
+def _loads(job: Job, traffic: Table, seconds: float) -> Table:
+    """The load of links by some traffic."""
     network = job.cluster.platform().network
     topology, loads = network.topology, payload_bytes(traffic, network.way)
     specs = [topology.links[number] for number in loads]

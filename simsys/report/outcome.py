@@ -55,6 +55,7 @@ class ScenarioOutcome:
         kept: The folder to which the results of another configuration with this name were moved; None if there were
             none.
         left_out: What the trace does not show, as sentences.
+        missing: Why there are no further pictures; empty if there are all.
     """
 
     name: str
@@ -64,6 +65,7 @@ class ScenarioOutcome:
     tables: Tables = field(default_factory=dict)
     kept: Path | None = None
     left_out: Sequence[str] = ()
+    missing: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -85,6 +87,7 @@ class ScenarioOutcome:
         files = ["", "files", *(f"  {file}" for file in self.files)] if self.files else []
         left_out = [line for text in self.left_out for line in wrap(text, "  ", "    ")]
         shown = ["", "the trace leaves out", *left_out] if left_out else []
+        shown += ["", "pictures", *wrap(self.missing, "  ", "    ")] if self.missing else []
         return "\n".join([summary_text(self.result), *files, *shown])
 
     def as_dict(self) -> dict[str, Any]:
@@ -98,7 +101,8 @@ class ScenarioOutcome:
             "events_per_s": result.events / result.wall_s if result.wall_s else None,
         }
         kept = {} if self.kept is None else {"earlier_results": str(self.kept)}
-        left_out = {"trace_leaves_out": list(self.left_out)} if self.left_out else {}
+        left_out: dict[str, Any] = {"trace_leaves_out": list(self.left_out)} if self.left_out else {}
+        left_out |= {"missing_pictures": self.missing} if self.missing else {}
         return {**result.as_dict(), "performance": performance, **kept, **left_out}
 
 
@@ -204,13 +208,15 @@ def run_scenario(
         return ScenarioOutcome(plan.name, result)
     try:
         kept = earlier_results(plan.config, folder)
-        tables = observed(plan.config, result) if plots else NO_TABLES
+        tables, missing = observed(plan.config, result) if plots else (NO_TABLES, "")
         files = write_results(plan.config, result, folder, tables, records)
         if plots:
             run = content_of(plan.config, result, tables)
             files += write_pictures(run, folder / plan.name, f"{plan.name}_")
         left_out = [text for each in records for text in each.left_out()]
-        return ScenarioOutcome(plan.name, result, files=files, tables=tables, kept=kept, left_out=left_out)
+        return ScenarioOutcome(
+            plan.name, result, files=files, tables=tables, kept=kept, left_out=left_out, missing=missing
+        )
     except OutputError as error:
         return ScenarioOutcome(plan.name, result, error)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from enum import Enum
 from multiprocessing import get_context
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from simsys.build.job import Job, assemble
@@ -19,7 +20,7 @@ from simsys.errors import SimsysError
 from simsys.metrics.slo import ATTAINMENT
 from simsys.simulation import simulate_job
 from simsys.user_modules import UserModules, looked_for
-from simsys.workers import begin_work, starting_workers
+from simsys.workers import begin_work, end_workers, starting_workers
 
 ROUGH = 0.1
 """Tolerance of a greatest rate that is to be refined."""
@@ -125,8 +126,12 @@ class Simulations:
     def __enter__(self) -> Simulations:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._pool is not None and error is not None:
+            end_workers(self._pool)
+        elif self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, tasks: Sequence[Task], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Outcome]]:

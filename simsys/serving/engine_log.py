@@ -70,7 +70,7 @@ class EngineLog:
         self.waits = array("d")
         """Three numbers for sequences that waited equally long: since when and until when (s), and how many."""
         self._waiting: list[tuple[float, int]] = []  # in the pause under way: since when, and how many since then
-        self._columns: tuple[array[Any], ...] = array("d"), array("i"), array("q")
+        self._columns: tuple[array[Any], ...] = array("d"), array("q"), array("q")
 
     def keep(self) -> None:
         """Let the engine keep notes."""

@@ -48,13 +48,22 @@ def named_lane(pid: int, tid: int, name: str, place: int) -> Iterator[str]:
     yield _about(pid, tid, "thread_sort_index", {"sort_index": place})
 
 
-def counter(pid: int, name: str, start_ns: Sequence[int], values: Iterable[float]) -> Iterator[str]:
-    """Values over time, each from its start on; values that do not change are left out."""
+def counter(pid: int, name: str, series: str, start_ns: Sequence[int], values: Iterable[float]) -> Iterator[str]:
+    """Values over time, each from its start on; values that do not change are left out.
+
+    Args:
+        pid: The process.
+        name: What is counted; viewers show counters of one name together.
+        series: The unit, or which part of it is counted; viewers show it after the name.
+        start_ns: When each value begins.
+        values: The values.
+    """
     head, before = f'{{"ph":"C","name":{text_of(name)},"pid":{pid},"ts":', ""
+    key = text_of(series)
     for start, value in zip(start_ns, values, strict=True):
         shown = f"{value:.6g}"
         if shown != before:
-            yield f'{head}{micros(start)},"args":{{"value":{shown}}}}}'
+            yield f'{head}{micros(start)},"args":{{{key}:{shown}}}}}'
             before = shown
 
 
@@ -74,8 +83,8 @@ def rates(start_ns: np.ndarray, end_ns: np.ndarray, nbytes: np.ndarray) -> tuple
 def request_begins(pid: int, request: int, name: str, start_ns: int, args: Any = None) -> str:
     """The beginning of an asynchronous slice of a request.
 
-    Slices are nested in the order of their events, also of those at one time. Viewers keep together what has the same
-    category and id, whatever its process, so the id names both.
+    Slices are nested in the order of their events, also of those at one time. The id belongs to the process, so that
+    viewers show requests there and keep those of several jobs apart.
     """
     more = "" if args is None else f',"args":{text_of(args)}'
     return f'{{"ph":"b",{_of_request(pid, request, name)},"ts":{micros(start_ns)}{more}}}'
@@ -109,7 +118,7 @@ def write_events(file: TextIO, about: Mapping[str, Any], events: Iterable[str]) 
 
 
 def _of_request(pid: int, request: int, name: str) -> str:
-    return f'"cat":"request","id":"{pid}.{request}","pid":{pid},"tid":0,"name":{text_of(name)}'
+    return f'"cat":"request","id2":{{"local":"{request}"}},"pid":{pid},"tid":0,"name":{text_of(name)}'
 
 
 def _about(pid: int, tid: int, name: str, args: Mapping[str, Any]) -> str:

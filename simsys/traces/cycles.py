@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,12 @@ def with_cycles(
     which: np.ndarray,
     cycles: Sequence[tuple[int, float, float]],
     iteration_ends_s: Sequence[float],
+    most: int = sys.maxsize,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Operations with the cycles that were left out.
 
     What starts in a cycle is copied, and what the iteration reports after it, as if there were no further cycles,
-    comes later by their time.
+    comes later by their time. Cycles that would be too many are not copied, so that their time stays empty.
 
     Args:
         starts_s: When operations start.
@@ -27,6 +29,7 @@ def with_cycles(
         which: What they are.
         cycles: For each iteration with cycles left out: how many, and start and end of the one that they equal.
         iteration_ends_s: When iterations end, in order.
+        most: The largest number of operations.
 
     Example:
         >>> import numpy as np
@@ -40,15 +43,19 @@ def with_cycles(
         return starts_s, ends_s, which
     moved_s = np.zeros(starts_s.size)
     copies = [], [], []  # type: tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]
+    total = starts_s.size
     for count, start_s, end_s in cycles:
         whole_s = next((each for each in iteration_ends_s if each > start_s), np.inf)
         length_s = end_s - start_s
         slack_s = 1e-9 * length_s
         inside = (starts_s >= start_s - slack_s) & (starts_s < end_s - slack_s)
         moved_s[(starts_s >= end_s - slack_s) & (starts_s < whole_s)] += count * length_s
-        shift_s = np.repeat(np.arange(1, count + 1) * length_s, int(inside.sum()))
+        size = int(inside.sum())
+        shown = min(count, max(0, most - total) // max(1, size))
+        total += shown * size
+        shift_s = np.repeat(np.arange(1, shown + 1) * length_s, size)
         for column, kept, shifts in zip(copies, (starts_s, ends_s, which), (shift_s, shift_s, None), strict=True):
-            repeated = np.tile(kept[inside], count)
+            repeated = np.tile(kept[inside], shown)
             column.append(repeated if shifts is None else repeated + shifts)
     starts_s, ends_s = starts_s + moved_s, ends_s + moved_s
     return tuple(np.concatenate([kept, *more]) for kept, more in zip((starts_s, ends_s, which), copies, strict=True))  # type: ignore[return-value]

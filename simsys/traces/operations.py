@@ -84,7 +84,7 @@ class Record:
 def shown(op: Operation, ranks: Collection[int]) -> Iterator[Shown]:
     """An operation in the lanes of all these ranks that take part in it."""
     if isinstance(op, Collective):
-        lane = f"{op.group.axis} group: {kineto.ranks_text(op.group.ranks)}"
+        lane = f"{op.group.axis} group (ranks {kineto.ranks_text(op.group.ranks)})"
         args = {"purpose": op.name, **kineto.collective_args(op.kind, op.group, op.nbytes)}
         bus_bytes = busbw_bytes_per_s(op.kind, op.group.size, op.nbytes, 1.0)
         name = kineto.kernel_name(op.kind)

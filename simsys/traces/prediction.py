@@ -53,7 +53,7 @@ def compare_with_prediction(traces: Sequence[KinetoTrace], config: SimulationCon
             )
     if config.kind != "training":
         raise UsageError(f"a trace of a profiler is compared with training, and {config.name} is {config.kind}")
-    observed = TrainingTrace(config.simulation.lod)
+    observed = TrainingTrace()
     simulate(config, [observed], built=sound(config))
     shown = {rank: first for first, ranks in observed.stands_for.items() for rank in ranks}
     predicted: dict[int, StepTimes] = {}

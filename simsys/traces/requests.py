@@ -71,7 +71,9 @@ class RequestLog:
             end_s: End of the run.
             tokens: Prompt tokens of all requests, and output tokens; empty if unknown.
         """
-        for request, (phases, ended) in sorted(self.phases(end_s).items()):
+        found = sorted(self.phases(end_s).items())
+        digits = len(str(found[-1][0])) if found else 1  # viewers sort by name
+        for request, (phases, ended) in found:
             args: dict[str, object] = {}
             if tokens:
                 args |= {"prompt tokens": tokens[0][request], "output tokens": tokens[1][request]}
@@ -83,7 +85,7 @@ class RequestLog:
             if not phases:
                 now_ns = round(next(now_s for each, _, now_s in self.events if each == request) * 1e9)
                 times_ns = [(now_ns, now_ns)]
-            name = f"request {request}"
+            name = f"request {request:0{digits}}"
             yield chrome.request_begins(pid, request, name, times_ns[0][0], args)
             for each, (start_ns, end_ns) in zip(phases, times_ns, strict=False):
                 yield chrome.request_begins(pid, request, each.name, start_ns)
@@ -100,9 +102,9 @@ class RequestLog:
                 for time_s, change in ((each.started_s, 1), (each.ended_s, -1)):
                     now_ns = round(time_s * 1e9)
                     level[now_ns] = level.get(now_ns, 0) + change
-        for name, changes in (("requests waiting", queued), ("requests running", running)):
+        for name, changes in (("waiting", queued), ("running", running)):
             count, times_ns, counts = 0, sorted(changes), []
             for now_ns in times_ns:
                 count += changes[now_ns]
                 counts.append(count)
-            yield from chrome.counter(pid, name, times_ns, counts)
+            yield from chrome.counter(pid, "requests", name, times_ns, counts)

@@ -114,7 +114,7 @@ class ScenarioTrace:
 
 
 def _trace_of(config: SimulationConfig, _: str) -> JobTrace:
-    return TrainingTrace(config.simulation.lod) if config.kind == "training" else ServingTrace()
+    return TrainingTrace() if config.kind == "training" else ServingTrace()
 
 
 def _tokens(result: RunResult, job: str) -> list[list[int]]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 1_000_000
 """Steps that are shown one by one; of more, runs of steps with an unchanged batch are one slice each."""
-STEPS_LANE = 0
+FIRST_LANE = 1
+"""Number of the first lane; Perfetto takes 0 for the number of the process."""
 
 
 class ServingTrace(Probe):
@@ -128,13 +129,13 @@ class ServingTrace(Probe):
         start_ns, end_ns = nanoseconds(starts), nanoseconds(ends)
         order, further = in_lanes(np.zeros(which.size, dtype=np.int64), start_ns, end_ns)
         for lane in range(int(further.max()) + 1 if further.size else 1):
-            yield from chrome.named_lane(pid, STEPS_LANE + lane, f"steps, {lane + 1}" if lane else "steps", lane)
+            yield from chrome.named_lane(pid, FIRST_LANE + lane, f"steps, {lane + 1}" if lane else "steps", lane)
         heads = [_kind(*each) for each in zip(*_batches(runs), strict=True)]
         columns = (which[order], start_ns[order], end_ns[order], further)
         for run, start, end, lane in zip(*(column.tolist() for column in columns), strict=True):
             name, args = heads[run]
             yield (
-                f'{{"ph":"X","cat":"step","name":"{name}","pid":{pid},"tid":{STEPS_LANE + lane},'
+                f'{{"ph":"X","cat":"step","name":"{name}","pid":{pid},"tid":{FIRST_LANE + lane},'
                 f'"ts":{chrome.micros(start)},"dur":{chrome.micros(end - start)},"args":{args}}}'
             )
         yield from _batch_sizes(pid, runs)
@@ -149,21 +150,26 @@ class ServingTrace(Probe):
             return
         yield from chrome.named_process(pid, name, job)
         times_ns = nanoseconds(np.array([time_s for time_s, _ in self._replicas]))
-        yield from chrome.counter(pid, "replicas", times_ns.tolist(), [float(count) for _, count in self._replicas])
+        yield from chrome.counter(
+            pid, "replicas", "active", times_ns.tolist(), [float(count) for _, count in self._replicas]
+        )
         if not self._transfers:
             return
         start_ns, end_ns = (nanoseconds(np.array([each[place] for each in self._transfers])) for place in (1, 2))
         order, further = in_lanes(np.zeros(start_ns.size, dtype=np.int64), start_ns, end_ns)
+        for lane in range(int(further.max()) + 1):
+            name = f"transfers, {lane + 1}" if lane else "transfers"
+            yield from chrome.named_lane(pid, FIRST_LANE + lane, name, lane)
         for number, lane in zip(order.tolist(), further.tolist(), strict=True):
             request, _, _, nbytes = self._transfers[number]
-            start, end = int(start_ns[number]), int(end_ns[number])
+            start, end, tid = int(start_ns[number]), int(end_ns[number]), FIRST_LANE + lane
             yield (
-                f'{{"ph":"X","cat":"transfer","name":"KV cache of request {request}","pid":{pid},"tid":{lane},'
+                f'{{"ph":"X","cat":"transfer","name":"KV cache of request {request}","pid":{pid},"tid":{tid},'
                 f'"ts":{chrome.micros(start)},"dur":{chrome.micros(end - start)},"args":{{"bytes":{round(nbytes)}}}}}'
             )
         nbytes = np.array([each[3] for each in self._transfers])
         times, rate = chrome.rates(start_ns, end_ns, nbytes)
-        yield from chrome.counter(pid, "KV transfers (GB/s)", times, rate)
+        yield from chrome.counter(pid, "KV transfers", "GB/s", times, rate)
 
 
 def _batches(runs: StepRuns) -> tuple[list[int], list[int], list[int]]:
@@ -199,9 +205,9 @@ def _batch_sizes(pid: int, runs: StepRuns) -> Iterator[str]:
     idle = np.append(start_ns[1:] > end_ns[:-1], True) if start_ns.size else np.zeros(0, dtype=bool)
     times = np.concatenate([start_ns, end_ns[idle]])
     order = np.argsort(times, kind="stable")
-    for name, values in (("batch size", runs.decode_tokens), ("prompt tokens in the step", runs.prompt_tokens)):
+    for name, values in (("sequences", runs.decode_tokens), ("prompt tokens", runs.prompt_tokens)):
         column = np.concatenate([values, np.zeros(int(idle.sum()), dtype=np.int64)])[order]
-        yield from chrome.counter(pid, name, times[order].tolist(), column.tolist())
+        yield from chrome.counter(pid, "batch", name, times[order].tolist(), column.tolist())
 
 
 def _cache(pid: int, log: EngineLog) -> Iterator[str]:
@@ -209,4 +215,4 @@ def _cache(pid: int, log: EngineLog) -> Iterator[str]:
     notes = EngineNotes(log)
     if notes.times_s.size and log.cache.num_blocks:
         share = 100.0 * notes.used_blocks / log.cache.num_blocks
-        yield from chrome.counter(pid, "KV cache in use (%)", nanoseconds(notes.times_s).tolist(), share.tolist())
+        yield from chrome.counter(pid, "KV cache in use", "%", nanoseconds(notes.times_s).tolist(), share.tolist())

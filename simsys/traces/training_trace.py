@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simsys.ops import Operation, Recv
+from simsys.ops import Compute, Operation, Recv
 from simsys.probes import Probe
 from simsys.traces import chrome
 from simsys.traces.cycles import with_cycles
@@ -17,9 +17,10 @@ from simsys.traces.operations import Record, Shown, lanes_of, shown
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_SLICES = 2_000_000
-"""Reports of operations that a trace keeps; some 100 MB of memory, and a file that viewers still open."""
-STEPS_LANE, HOST_LANE = 0, 1
+MOST_SLICES = 1_000_000
+"""Reports of operations that a trace keeps; some 25 MB of memory, and a file that viewers still open."""
+STEPS_LANE, HOST_LANE = 1, 2
+"""Numbers of lanes; Perfetto takes 0 for the number of the process, which may be that of another lane."""
 FURTHER = 1000
 """Difference of the numbers of a lane and of a further lane for slices that overlap."""
 
@@ -28,15 +29,14 @@ class TrainingTrace(Probe):
     """Records a training job.
 
     Args:
-        lod: The level of detail, which decides what is left out.
         most: The largest number of reports of operations that are kept.
     """
 
     counts_only = True
+    each_pass = True
     indispensable = True
 
-    def __init__(self, lod: str, most: int = MOST_SLICES) -> None:
-        self.lod = lod
+    def __init__(self, most: int = MOST_SLICES) -> None:
         self.stands_for: dict[int, Sequence[int]] = {}
         """By simulated rank, the ranks that it represents."""
         self.iterations = Iterations()
@@ -59,7 +59,8 @@ class TrainingTrace(Probe):
 
     def memory(self, rank: int, in_use_bytes: float, now_s: float) -> None:
         """A point of the counter of memory."""
-        self._memory[rank].append((now_s, in_use_bytes))
+        if self._record.cut_s is None:
+            self._memory[rank].append((now_s, in_use_bytes))
 
     def mark(self, rank: int, name: str, now_s: float) -> None:
         """Iterations, waiting for data, checkpoints."""
@@ -82,11 +83,14 @@ class TrainingTrace(Probe):
             shown_ranks = f"{len(self.stands_for)} of {ranks} ranks are shown, each for others that do the same"
             texts.append(f"{shown_ranks} at the same time")
         texts += self.iterations.left_out()
-        if self.lod == "medium":
+        if any(isinstance(op, Compute) and not op.work.kernels for op in self._record.ops):
             texts.append(
-                "at medium, passes without a wait between them are one computation with one slice for each kind of "
-                "communication beside or after it; --lod high shows each pass, collective and message"
+                "single passes where they are very many, or where transfers contend for links: a computation is then "
+                "the sum of several, and what comes beside or after it are sums, too; --lod high shows each"
             )
+        copied = sum(count for count, _, _ in self._cycles)
+        if copied and self._rows()[0].size > self._record.most - 1000:
+            texts.append(f"equal micro-batches: more than {self._record.most:,} slices")
         if self._record.cut_s is not None:
             texts.append(f"operations after {self._record.cut_s:g} s: more than {self._record.most:,} slices")
         return texts
@@ -134,7 +138,7 @@ class TrainingTrace(Probe):
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Starts, ends and operations, with the micro-batches that were not simulated."""
         ends_s = self.iterations.ends_s(min(self.stands_for, default=0))
-        return with_cycles(*self._record.arrays(), self._cycles, ends_s)
+        return with_cycles(*self._record.arrays(), self._cycles, ends_s, self._record.most)
 
     def _places(self) -> list[list[Shown]]:
         return [list(shown(op, self.stands_for)) for op in self._record.ops]
@@ -169,7 +173,7 @@ class TrainingTrace(Probe):
         for rank, points in sorted(self._memory.items()):
             if points:
                 last = self._memory_over_time(points)
-                yield from chrome.counter(first_pid + rank, "memory in use (GB)", [*last], last.values())
+                yield from chrome.counter(first_pid + rank, "memory in use", "GB", [*last], last.values())
         bus_bytes = np.array([each.bus_bytes for each in flat])
         ranks = np.array([each.rank for each in flat], dtype=np.int64)
         moves = np.flatnonzero((bus_bytes[place] > 0.0) & (end_ns > start_ns)) if flat else place
@@ -178,7 +182,7 @@ class TrainingTrace(Probe):
             mine = moves[of_rank == rank]
             if mine.size:
                 times_ns, rate = chrome.rates(start_ns[mine], end_ns[mine], bus_bytes[place[mine]])
-                yield from chrome.counter(first_pid + rank, "bus bandwidth (GB/s)", times_ns, rate)
+                yield from chrome.counter(first_pid + rank, "bus bandwidth", "GB/s", times_ns, rate)
 
 
 def _slices(

@@ -77,7 +77,7 @@ def test_a_round_trip_of_random_scenarios_keeps_the_time(tmp_path: Path, seed: i
     config = config.model_copy(update={"network": built.config.network})
     # Links that serve in turn have to choose where transfers come at the same moment.
     in_turn = "fifo" in (data["network"].get("contention"), data["network"].get("switching"))
-    assert mean_s(config) == pytest.approx(found.iteration_s, rel=1e-2 if in_turn else 1e-9)
+    assert mean_s(config) == pytest.approx(found.iteration_s, rel=1e-3 if in_turn else 1e-9)
 
 
 def test_replays_follow_each_other(tmp_path: Path) -> None:

@@ -76,10 +76,10 @@ OPTIMIZER_AWAY, WEIGHTS_AWAY = ({"training.options": {"offload": each}} for each
         (fully_sharded, {"data_parallel": "ddp"}, []),
         (
             fully_sharded,
-            {"options": {"overlap": False}},
+            {"options": {"first_bucket_size": "1 MB"}},
             [{"parallelism.strategy": "FSDP", "training.options": {}}],
         ),
-        (zero1, {"options": {"overlap": False}}, [{"parallelism.strategy": "ZERO1"}]),
+        (zero1, {"options": {"first_bucket_size": "1 MB"}}, [{"parallelism.strategy": "ZERO1"}]),
         (
             smaller_batch,
             {"gradient_accumulation_steps": 3},

@@ -85,6 +85,26 @@ def test_what_cannot_be_drawn_is_said(
     assert sorted(results.rglob("*")) == before
 
 
+@pytest.mark.parametrize("command", ["plot", "report"])
+def test_incomplete_results_are_refused(results: Path, tmp_path: Path, command: str) -> None:
+    for file in (results / "train").glob("*.[jc]s*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    table = tmp_path / "train_ranks.csv"
+    text, out = table.read_text(), tmp_path / "out.svg"
+    wanted = ["iteration_breakdown"] if command == "plot" else []
+    for damaged in (text.replace("compute_s", "other"), text.replace("\n0,0,", "\n0,0,x"), "a\n1,2\n"):
+        table.write_text(damaged)
+        ran = simsys(command, tmp_path, *wanted, "--out", out)
+        assert (ran.exit_code, out.exists()) == (2, False), ran.output
+        assert "incomplete or of another version" in ran.stderr or "run the scenario again" in ran.stderr
+    table.write_text(text)
+    found = (tmp_path / "train_results.json").read_text()
+    (tmp_path / "train_results.json").write_text(found.replace('"schema_version": 2', '"schema_version": 9'))
+    ran = simsys(command, tmp_path, *wanted, "--out", out)
+    assert ran.exit_code == 2
+    assert "this version reads format" in ran.stderr
+
+
 def test_plots_need_files(results: Path) -> None:
     ran = simsys("run", results / "train.yaml", "--plots", "--no-files")
     assert ran.exit_code == 2

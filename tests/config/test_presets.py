@@ -45,7 +45,12 @@ def test_quick_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert simulator.result is result, "nothing of this runs the scenario again"
     assert {path.relative_to("results/small_scale").name for path in [*images, *files]} == {
         "iteration_breakdown.png",
+        "memory.png",
+        "pipeline.png",
         "resource_utilization.png",
+        "roofline.png",
+        "topology.png",
+        "traffic.png",
         "small_scale_config.yaml",
         "small_scale_results.json",
         "small_scale_bottlenecks.json",

@@ -87,7 +87,8 @@ def processes(document: Mapping[str, Any]) -> dict[int, str]:
 
 
 def assert_lanes_are_free(document: Mapping[str, Any]) -> None:
-    """No two slices of a lane overlap."""
+    """No two slices of a lane overlap; no lane has the number 0, which Perfetto takes for that of the process."""
+    assert all(each["tid"] > 0 for each in slices(document))
     ends: dict[tuple[int, int], int] = {}
     ordered = sorted(slices(document), key=lambda each: (each["ts"], each["ts"] + each["dur"]))
     for each in ordered:

@@ -163,6 +163,7 @@ def test_a_scaling_study(tmp_path: Path) -> None:
         ("[]", "not what one of these commands prints"),
         ('{"best": [], "considered": 1}', "incomplete or of another version"),
         ('{"comparison": 3}', "incomplete or of another version"),
+        ('{"schema_version": 2, "comparison": {}}', "format 2 of the output of simsys compare; this is 1"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> None:

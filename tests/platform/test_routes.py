@@ -124,7 +124,7 @@ def test_every_pair_is_joined_by_a_way_that_stays_inside_or_leaves_once(inside: 
 
 
 def is_outside(name: str) -> bool:
-    return not name.startswith(("nvswitch", "pcie", "host", "nic"))
+    return not name.startswith(("nvswitch", "pcie", "host", "nic", "shared memory"))
 
 
 @pytest.mark.parametrize("fabric", FABRICS)

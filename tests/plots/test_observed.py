@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import simsys.plots.observed as module
 from simsys.config.experiment import SimulationConfig
 from simsys.plots.observed import observed
 from simsys.simulation import simulate
@@ -36,7 +37,7 @@ def config_of(given: dict[str, Any], **more: Any) -> SimulationConfig:
 def test_the_observed_iteration_is_that_of_the_run(lod: str) -> None:
     config = config_of(PIPELINE, simulation={"lod": lod})
     result = simulate(config)
-    tables = observed(config, result)
+    tables = observed(config, result).tables
     activity = tables["activity"]
     assert max(activity["end_s"]) == pytest.approx(result.rows["iteration_s"][0], rel=1e-6)
     for rank, compute_s in zip(result.ranks["rank"], result.ranks["compute_s"], strict=True):
@@ -53,7 +54,7 @@ def held_names(tables: Any) -> list[str]:
 
 def test_passes_have_their_micro_batches_in_order() -> None:
     config = config_of(PIPELINE)
-    activity = observed(config, simulate(config))["activity"]
+    activity = observed(config, simulate(config)).tables["activity"]
     rows = list(zip(*(activity[name] for name in ("stage", "what", "micro_batch", "start_s")), strict=True))
     forward = [micro_batch for stage, what, micro_batch, _ in sorted(rows, key=lambda row: row[3])
                if (stage, what) == (0, "forward")]  # fmt: skip
@@ -62,7 +63,7 @@ def test_passes_have_their_micro_batches_in_order() -> None:
 
 def test_the_loads_of_links_are_the_bytes_of_the_communication_graph() -> None:
     config = config_of(PIPELINE)
-    tables = observed(config, simulate(config))
+    tables = observed(config, simulate(config)).tables
     sent = sum(n for s, n in zip(tables["loads"]["src"], tables["loads"]["nbytes"], strict=True) if s < 8)
     assert sent == pytest.approx(sum(tables["traffic"]["nbytes"]))
 
@@ -70,7 +71,7 @@ def test_the_loads_of_links_are_the_bytes_of_the_communication_graph() -> None:
 def test_serving_has_passes_and_gaps_between_tokens() -> None:
     config = config_of(SERVING)
     result = simulate(config)
-    tables = observed(config, result)
+    tables = observed(config, result).tables
     assert [name.partition(" of ")[0] for name in tables["passes"]["name"]] == ["prefill", "decode step"]
     intensity = [
         flop / nbytes for flop, nbytes in zip(tables["passes"]["flop"], tables["passes"]["nbytes"], strict=True)
@@ -81,6 +82,26 @@ def test_serving_has_passes_and_gaps_between_tokens() -> None:
     assert itl_ms[middle] == pytest.approx(result.metrics["p50_itl_ms"], rel=0.02)
 
 
+def test_serving_on_several_gpus_has_its_traffic() -> None:
+    hardware = {"profile": "dgx-h100", "gpus_per_node": 2}
+    config = config_of(SERVING, hardware=hardware, parallelism={"strategy": "TP", "tp_degree": 2})
+    tables = observed(config, simulate(config)).tables
+    assert list(zip(tables["traffic"]["src"], tables["traffic"]["dst"], strict=True)) == [(0, 1), (1, 0)]
+    assert sum(tables["loads"]["nbytes"]) == pytest.approx(2 * sum(tables["traffic"]["nbytes"]))
+    assert all(0.0 < share < 1.0 for share in tables["loads"]["utilization"])
+
+
 def test_a_shared_cluster_is_not_observed() -> None:
     config = SimulationConfig.from_yaml(ROOT / "experiments" / "shared_cluster.yaml", "packed")
-    assert observed(config, simulate(config)) == {}
+    assert observed(config, simulate(config)) == (
+        {},
+        "passes, memory over time and traffic are observed of one job, not of several",
+    )
+
+
+def test_a_very_long_iteration_is_not_observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of(PIPELINE)
+    monkeypatch.setattr(module, "MOST_PASSES", 50)
+    tables, missing = observed(config, simulate(config))
+    assert tables == {}
+    assert missing == "an iteration of more than 50 passes of blocks is not observed, and this one has 104"

@@ -14,6 +14,14 @@ def test_nothing_is_kept_unless_an_observer_asks_for_it() -> None:
     assert log.fresh == []
 
 
+def test_a_cache_may_have_more_blocks_than_32_bits_count() -> None:
+    log = EngineLog(PagedKVCache(10**10, 16))
+    log.keep()
+    assert log.fresh is not None
+    log.fresh += [0.5, 10**10, 3]
+    assert [column.tolist() for column in log.notes] == [[0.5], [10**10], [3]]
+
+
 def test_sequences_that_join_a_pause_wait_from_then_on() -> None:
     log = EngineLog(PagedKVCache(10, 16))
     log.wait(1.0, 3)

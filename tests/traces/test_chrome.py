@@ -26,7 +26,7 @@ def test_every_event_is_json_with_its_name(name: str) -> None:
     texts = [
         *chrome.named_process(1, name, name),
         *chrome.named_lane(1, 2, name, 3),
-        *chrome.counter(1, name, [0, 5], [1.0, 2.0]),
+        *chrome.counter(1, name, name, [0, 5], [1.0, 2.0]),
         chrome.request_begins(1, 2, name, 3, {"why": name}),
         chrome.request_ends(1, 2, name, 4),
     ]
@@ -37,8 +37,8 @@ def test_every_event_is_json_with_its_name(name: str) -> None:
 
 
 def test_a_counter_has_one_event_for_each_change() -> None:
-    found = [json.loads(text) for text in chrome.counter(0, "x", [0, 1000, 2000, 3000], [1, 1, 2, 2])]
-    assert [(each["ts"], each["args"]["value"]) for each in found] == [(0.0, 1), (2.0, 2)]
+    found = [json.loads(text) for text in chrome.counter(0, "x", "y", [0, 1000, 2000, 3000], [1, 1, 2, 2])]
+    assert [(each["ts"], each["args"]["y"]) for each in found] == [(0.0, 1), (2.0, 2)]
 
 
 def test_rates_add_up_while_transfers_overlap() -> None:

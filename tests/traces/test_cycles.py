@@ -26,7 +26,7 @@ def scenario(strategy: str, **parallelism: int) -> SimulationConfig:
 @pytest.mark.parametrize("strategy", ["FSDP", "ZERO2"])
 def test_a_trace_equals_that_of_a_run_with_all_micro_batches(strategy: str) -> None:
     config = scenario(strategy, dp_degree=8)
-    some, every = TrainingTrace("medium"), TrainingTrace("medium")
+    some, every = TrainingTrace(), TrainingTrace()
     simulate(config, [some])
     simulate(config, [every, EventHistory()])
     if strategy == "FSDP":

@@ -54,7 +54,7 @@ def test_all_that_is_written_is_there(name: str, tmp_path: Path) -> None:
     events = document["traceEvents"]
     kinds = Counter(each["ph"] for each in events)
     names = {each["args"]["name"] for each in events if each["name"] == "process_name"}
-    losses, slices, counters, found, negative, phases = answers(
+    losses, slices, counters, found, negative, lanes, phases = answers(
         path,
         [
             LOSSES,
@@ -62,8 +62,9 @@ def test_all_that_is_written_is_there(name: str, tmp_path: Path) -> None:
             "select count(*) from counter",
             "select name from process where name is not null",
             "select count(*) from slice where dur < 0",
-            "select depth, count(*) from slice where name in ('queue', 'prefill', 'decode') and category = 'request' "
-            "group by depth",
+            "select count(distinct track_id), max(depth) from slice join thread_track on thread_track.id = track_id",
+            "select depth, count(*) from slice join process_track on process_track.id = track_id "
+            "where slice.name in ('queue', 'prefill', 'decode') and category = 'request' group by depth",
         ],
     )
     assert losses == []
@@ -71,8 +72,9 @@ def test_all_that_is_written_is_there(name: str, tmp_path: Path) -> None:
     assert counters == [(kinds["C"],)]
     assert {name for (name,) in found} == names
     assert negative == [(0,)]
+    assert lanes == [(len({(each["pid"], each["tid"]) for each in events if each["ph"] == "X"}), 0)]
     of_requests = sum(each["ph"] == "b" and each["name"] in ("queue", "prefill", "decode") for each in events)
-    assert phases == ([(1, of_requests)] if of_requests else [])  # within their requests
+    assert phases == ([(1, of_requests)] if of_requests else [])  # in their requests, in the process
 
 
 def test_400_000_slices(tmp_path: Path) -> None:

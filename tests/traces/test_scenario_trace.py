@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from simsys.simulation import simulate
+from simsys.traces.scenario_trace import ScenarioTrace
 from tests.helpers.traced_scenarios import (
     JOBS,
     SERVING,
@@ -56,8 +58,12 @@ def test_jobs_have_processes_of_their_own() -> None:
     assert begins[0]["args"]["prompt tokens"] == chat.requests.prompt_tokens[0]
 
 
-def test_sentences_about_several_jobs_name_them() -> None:
-    _, document = traced(of(JOBS))
-    texts = document["simsys"]["left_out"]
-    assert any(text.startswith("small, large: at medium") for text in texts)
+def test_sentences_about_several_jobs_name_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = ScenarioTrace(of(JOBS))
+    simulate(of(JOBS), [trace.probe])
+    texts = trace.left_out()
+    assert texts[0] == "small: 1 of 2 ranks are shown, each for others that do the same at the same time"
     assert any(text.startswith("chat: kernels") for text in texts)
+    for part in trace.parts.values():
+        monkeypatch.setattr(part, "left_out", lambda: ["all"])
+    assert trace.left_out() == ["small, large, chat: all"]

@@ -29,7 +29,7 @@ def test_steps_and_requests_are_those_of_the_result(lod: str) -> None:
     assert phases == dict.fromkeys(("queue", "prefill", "decode"), 40)
     for each in begins:
         if each["name"] == "decode":
-            assert each["ts"] == pytest.approx(1e6 * log.first_token_s[int(each["id"].partition(".")[2])], abs=1e-3)
+            assert each["ts"] == pytest.approx(1e6 * log.first_token_s[int(each["id2"]["local"])], abs=1e-3)
     assert begins[0]["args"]["prompt tokens"] == log.requests.prompt_tokens[0]
 
 
@@ -46,13 +46,14 @@ def test_counters() -> None:
     counters: dict[str, list[float]] = {}
     for each in document["traceEvents"]:
         if each["ph"] == "C":
-            counters.setdefault(each["name"], []).append(each["args"]["value"])
+            ((series, value),) = each["args"].items()
+            counters.setdefault(f"{each['name']} {series}", []).append(value)
     assert set(counters) == {
-        *("batch size", "prompt tokens in the step", "KV cache in use (%)", "requests waiting", "requests running")
+        *("batch sequences", "batch prompt tokens", "KV cache in use %", "requests waiting", "requests running")
     }
-    assert 0 < max(counters["KV cache in use (%)"]) <= 100
-    assert max(counters["batch size"]) <= 8
-    assert [counters[name][-1] for name in ("batch size", "requests waiting", "requests running")] == [0, 0, 0]
+    assert 0 < max(counters["KV cache in use %"]) <= 100
+    assert max(counters["batch sequences"]) <= 8
+    assert [counters[name][-1] for name in ("batch sequences", "requests waiting", "requests running")] == [0, 0, 0]
 
 
 def test_more_steps_than_are_shown_one_by_one() -> None:

@@ -18,6 +18,9 @@ from simsys.executors.uses import Use
 from simsys.ops import Program, Send
 from simsys.parallel.layout import Group
 
+MOST_OBSERVED = 200_000
+"""Operations of the programs of a group that are carried out one by one for an observer: a few seconds."""
+
 
 class ForeseenPrograms(PlayedPrograms):
     """A recurrence over the ends of passes on idle links; arguments as for its parent."""
@@ -43,10 +46,12 @@ class ForeseenPrograms(PlayedPrograms):
     def _run_programs(self, meeting: ProgramMeeting) -> None:
         """Evaluate the recurrence, advance every member's GPU, and deliver messages for later operations."""
         try:
-            if any(self._meets_others(op) for op in meeting.programs):
+            if self._observed(meeting) or any(self._meets_others(op) for op in meeting.programs):
                 raise StuckError
             outcome = self._undisturbed(meeting)
-        except StuckError:  # a message may come from what follows another rank's program: play them, event by event
+        except (
+            StuckError
+        ):  # observed, or a message may come from what follows another rank's program: play them, event by event
             for op in meeting.programs:
                 self.env.process(self._play_and_tell(op, meeting.events[op.rank]))
             return
@@ -62,6 +67,10 @@ class ForeseenPrograms(PlayedPrograms):
             self.env.fire_at(arrived_s, self.mail.event(src, dst, tag, receiving=False), sent_s)
         for event in meeting.events.values():
             event.succeed()
+
+    def _observed(self, meeting: ProgramMeeting) -> bool:
+        """Whether an observer wants to hear of each pass, and there are not too many operations for that."""
+        return self.core.each_pass and sum(map(operations, meeting.programs)) <= MOST_OBSERVED
 
     def _note_uses(self, meeting: ProgramMeeting, outcome: Outcome) -> None:
         """Record link use by programs: messages one by one, collectives by total time."""
@@ -143,3 +152,9 @@ class ForeseenPrograms(PlayedPrograms):
         if course.waited_s and awaited is not None:  # else for its own messages to arrive, which were reported
             for wait_hook in self.probes.waited:
                 wait_hook(awaited, now_s, course.end_s - course.in_flight_s, course.end_s)
+
+
+def operations(op: Program) -> int:
+    """Number of computations, collectives and messages of a program."""
+    sizes = {id(each): len(each.run) + (each.send is not None) for each in set(op.passes)}
+    return sum(sizes[id(each)] for each in op.passes)

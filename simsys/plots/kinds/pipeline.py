@@ -112,7 +112,7 @@ def gantt(name: object, lanes: Sequence[str], slices: Sequence[Slice], subject: 
             facecolor=colour,
             hatch=hatch if few else "",
             edgecolor="white" if few else "none",
-            linewidth=0.3 if few else 0.0,
+            linewidth=0.3 if few and not own[0].beside else 0.0,
             label=what,
             rasterized=len(slices) > MANY,
         )

@@ -1,0 +1,49 @@
+"""Programs of passes: foreseen without events, or carried out one by one for an observer, with equal times."""
+
+from __future__ import annotations
+
+import pytest
+
+from simsys.executors.iterations import foreseen
+from simsys.ops import Compute, Operation, Send
+from simsys.probes import Probe
+from simsys.simulation import simulate
+from tests.helpers.traced_scenarios import training
+
+
+class Passes(Probe):
+    """Counts computations and messages.
+
+    Args:
+        each_pass: Whether it wants each pass.
+    """
+
+    counts_only = True
+
+    def __init__(self, *, each_pass: bool) -> None:
+        self.each_pass = each_pass  # type: ignore[misc]  # of this probe alone
+        self.computations = self.messages = 0
+
+    def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
+        """Count it."""
+        self.computations += isinstance(op, Compute)
+        self.messages += isinstance(op, Send)
+
+
+CONFIG = training("medium", 2, strategy="PP", pp_stages=4).with_({"training.gradient_accumulation_steps": 6})
+
+
+def test_an_observer_may_hear_of_each_pass() -> None:
+    sums, each = Passes(each_pass=False), Passes(each_pass=True)
+    summed, played = (simulate(CONFIG, [probe]) for probe in (sums, each))
+    assert each.computations > 3 * sums.computations
+    assert each.messages > 3 * sums.messages
+    assert played.metrics == pytest.approx(summed.metrics, rel=1e-9)
+    assert played.events > summed.events
+
+
+def test_very_many_passes_are_foreseen_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreseen, "MOST_OBSERVED", 10)
+    sums, each = Passes(each_pass=False), Passes(each_pass=True)
+    assert simulate(CONFIG, [each]).events == simulate(CONFIG, [sums]).events
+    assert each.computations == sums.computations
