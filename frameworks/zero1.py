@@ -6,6 +6,7 @@ the optimizer. Both together have the volume of an all-reduce (Rajbhandari et al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import PositiveInt
@@ -31,8 +32,8 @@ class ZeRO1(BucketedGradients):
         optimizer states among this number of neighbouring ranks only. With `reduce_in_half`, gradients are reduced in
         16 bit (Megatron Core: ``grad_reduce_in_bf16``). With `broadcast_parameters`, ranks update whole matrices
         instead of equal shards, and broadcast them, one rank after another (PyTorch's ``ZeroRedundancyOptimizer``;
-        InternLM's hybrid_zero_optim.py). With `all_reduce`, every rank gets whole gradients, as
-        ``ZeroRedundancyOptimizer`` does, which lies on top of DDP.
+        InternLM's hybrid_zero_optim.py). With `all_reduce`, every rank gets whole gradients, and
+        tensors are assigned to ranks, in 32 bit, as in ``ZeroRedundancyOptimizer``, which lies on top of DDP.
         """
 
         offload: Literal["none", "optimizer"] = "none"
@@ -89,6 +90,10 @@ class ZeRO1(BucketedGradients):
     def broadcasts(self, nbytes: float, over: str) -> list[Event]:
         """Assign matrices to ranks; each rank has at least one, and about equal bytes."""
         sharers, _ = self.sharers(over)
+        tensors = [each for block in self.plan.blocks if block.over == over for each in block.tensor_bytes]
+        if self.options.all_reduce and tensors:
+            parts = assigned(tensors, sharers.size)
+            return [self.rank.broadcast(part, over=sharers, name="parameters") for part in parts if part]
         matrices = sum(count for block in self.plan.blocks if block.over == over for _, _, count in block.matrices)
         owners = max(1, min(sharers.size, matrices))
         return [self.rank.broadcast(nbytes / owners, over=sharers, name="parameters") for _ in range(owners)]
@@ -99,3 +104,18 @@ class ZeRO1(BucketedGradients):
             size = min(self.options.shard_size or self.rank.group(over).size, self.rank.group(over).size)
             self.groups[over] = self.rank.layout.split(self.rank.index, over, size)
         return self.groups[over]
+
+
+def assigned(tensors: Sequence[float], ranks: int) -> list[float]:
+    """Bytes of each rank if whole tensors are assigned, the largest first, each to the rank with the fewest bytes.
+
+    ``ZeroRedundancyOptimizer._partition_parameters`` of torch/distributed/optim/zero_redundancy_optimizer.py.
+
+    Example:
+        >>> assigned([1.0, 5.0, 3.0], 2)
+        [5.0, 4.0]
+    """
+    parts = [0.0] * ranks
+    for nbytes in sorted(tensors, reverse=True):
+        parts[parts.index(min(parts))] += nbytes
+    return parts

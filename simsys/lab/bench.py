@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +17,7 @@ from simsys.lab.scenario import check_machine, lab_jobs
 from simsys.lab.settings import settings_of, strategy_of
 from simsys.lab.torch_needed import require_torch
 from simsys.lab.train import LabRun, run_job
+from simsys.report.csv_table import write_csv
 from simsys.report.files import write_files
 
 MORE_COLUMNS = (
@@ -143,6 +143,4 @@ def row_of(job: TrainingJob, run: LabRun) -> dict[str, Any]:
 
 def _write(rows: Sequence[dict[str, Any]], file: TextIO) -> None:
     columns = [*COLUMNS, *(name for name in MORE_COLUMNS if name not in COLUMNS)]
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    write_csv(file, columns, ([row.get(name, "") for name in columns] for row in rows))

@@ -194,6 +194,8 @@ def _check_space(file: Path, state: Any) -> None:
 
 def _nbytes(state: Any) -> int:
     """Bytes of this rank's tensors in nested mappings and lists."""
+    if hasattr(state, "local_shards"):  # of PyTorch's first implementation of FSDP
+        return sum(_nbytes(shard.tensor) for shard in state.local_shards())
     if isinstance(state, torch.Tensor):
         local = state.to_local() if isinstance(state, DTensor) else state
         return int(local.numel() * local.element_size())

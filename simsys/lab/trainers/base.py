@@ -74,6 +74,11 @@ class BaseTrainer:
         """Clip the gradients; return their norm before."""
         return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm))
 
+    @property
+    def frees_gradients(self) -> bool:
+        """Whether gradients are freed after the update; otherwise they are set to zero."""
+        return True
+
     # --- the step ---
 
     def schedule(self) -> torch.optim.lr_scheduler.LambdaLR:
@@ -135,7 +140,7 @@ class BaseTrainer:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.scheduler.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=self.frees_gradients)
         return norm
 
     def _batch(self, iteration: int, micro_batch: int, *, evaluation: bool = False) -> tuple[Tensor, Tensor]:

@@ -28,6 +28,11 @@ class DDPTrainer(BaseTrainer):
             **bucket_sizes(options),
         )
 
+    @property
+    def frees_gradients(self) -> bool:
+        """Not with accumulation: gradients would come back beside the buckets, as a second copy."""
+        return self.settings.micro_batches == 1
+
     def exchanging(self, last_micro_batch: bool) -> AbstractContextManager[None]:
         """Only the last micro-batch exchanges gradients."""
         return nullcontext() if last_micro_batch else self.model.no_sync()
