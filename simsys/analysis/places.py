@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from simsys.analysis.losses import Loss
@@ -107,7 +108,7 @@ def _slowest_link(job: Job, axis: str) -> dict[str, Any] | None:
         return None
     network = job.cluster.platform().network
     rates: dict[int, float] = {}
-    for src, dst in _neighbours(job, axis):
+    for src, dst in islice(_neighbours(job, axis), MOST_PAIRS):
         for hop in network.way(src, dst):
             rates |= {link: network.bytes_per_s(link) for link, _ in hop if link not in rates}
     if not rates:
@@ -123,7 +124,6 @@ def _slowest_link(job: Job, axis: str) -> dict[str, Any] | None:
 def _neighbours(job: Job, axis: str) -> Iterator[tuple[int, int]]:
     """Pairs of GPUs that follow one another in groups of an axis, in both directions."""
     seen: set[tuple[int, ...]] = set()
-    count = 0
     for rank in range(job.layout.world_size):
         ranks = job.layout.group(rank, axis).ranks
         if ranks in seen or len(ranks) < 2:
@@ -132,9 +132,6 @@ def _neighbours(job: Job, axis: str) -> Iterator[tuple[int, int]]:
         for src, dst in zip(ranks, (*ranks[1:], ranks[0]), strict=True):
             yield src, dst
             yield dst, src
-            count += 2
-        if count > MOST_PAIRS:
-            return
 
 
 # --- ranks, stages and replicas -----------------------------------------------------------------------------------

@@ -125,6 +125,48 @@ def rectangles(axes: Axes, spans: Sequence[tuple[float, float, float, float]], *
     axes.add_collection(PolyCollection(corners, **look))
 
 
+def write_names(axes: Axes, names: Sequence[tuple[str, float, float]], width_in: float, height_in: float) -> None:
+    """Names beside points, where they cover neither each other nor other points; else further away, with a line.
+
+    Args:
+        axes: Where they are written; limits and scales do not change any more.
+        names: Name and place of each point.
+        width_in: About the width of the axes.
+        height_in: About the height of the axes.
+    """
+    unit = axes.transData + axes.transAxes.inverted()
+    places = [(x * width_in, y * height_in) for x, y in unit.transform([(x, y) for _, x, y in names])]
+    taken = [(x - 0.05, x + 0.05, y - 0.05, y + 0.05) for x, y in places]
+    for (name, *point), (x, y) in sorted(zip(names, places, strict=True), key=lambda each: -each[1][1]):
+        width = 0.062 * len(name)
+        boxes = ((x + shift, x + shift + width, y + rise, y + rise + 0.12) for shift, rise in _offsets(width))
+        box = next(
+            (
+                each
+                for each in boxes
+                if min(each[0], each[2]) >= 0.0 and each[1] <= width_in and each[3] <= height_in
+                and not any(_meet(each, other) for other in taken)
+            ),
+            (x + 0.05, x + 0.05 + width, y + 0.07, y + 0.19),
+        )  # fmt: skip
+        taken.append(box)
+        offset = 72 * (box[0] - x), 72 * (box[2] - y)
+        line = {"arrowstyle": "-", "linewidth": 0.4, "color": GREY} if abs(offset[1]) > 15 else None
+        axes.annotate(name, (point[0], point[1]), offset, textcoords="offset points", fontsize=7, arrowprops=line)
+
+
+def _offsets(width: float) -> Iterator[tuple[float, float]]:
+    """Places of a name from its point, in inches, the nearest first: above and below it, right and left of it."""
+    for step in range(8):
+        for rise in (0.07 + 0.13 * step, -0.19 - 0.13 * step):
+            yield 0.05, rise
+            yield -0.05 - width, rise
+
+
+def _meet(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
 def legend_below(figure: Figure, axes: Axes) -> None:
     """The legend of some axes below the whole figure, where it hides nothing, in as many columns as fit."""
     handles, labels = axes.get_legend_handles_labels()

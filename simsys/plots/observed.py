@@ -93,15 +93,17 @@ def _iteration(job: TrainingJob, result: RunResult) -> dict[str, Table]:
         "held": probe.held_over_time(),
         "passes": _with_roofs(probe.passes(), spec, job.precision.compute),
     }
-    return {**tables, **_traffic(job, seen, carried=carried)}
+    return {**tables, **_traffic(job, seen, result)}
 
 
 def _serving_traffic(config: SimulationConfig, job: ServingJob, result: RunResult) -> dict[str, Table]:
-    """The traffic of a run on several GPUs, which is simulated again with its communication graph."""
-    if config.simulation.collect_events or job.layout.world_size < 2 or job.num_requests > MOST_REQUESTS:
+    """The traffic of a run on several GPUs; without a communication graph it is simulated again."""
+    if result.traffic:
+        return _traffic(job, result, result)
+    if job.layout.world_size < 2 or job.num_requests > MOST_REQUESTS:
         return {}
     again = build(_counting(config)).jobs[0]
-    return _traffic(again, simulate_job(again), carried=any(result.links.values()))
+    return _traffic(again, simulate_job(again), result)
 
 
 def _counting(config: SimulationConfig, **changes: object) -> SimulationConfig:
@@ -110,12 +112,19 @@ def _counting(config: SimulationConfig, **changes: object) -> SimulationConfig:
     return config.model_copy(update={"simulation": simulation, **changes}).located_in(config.folder)
 
 
-def _traffic(job: Job, seen: RunResult, *, carried: bool) -> dict[str, Table]:
-    """The communication graph, unless it is large, with the loads of links unless transfers were on them."""
+def _traffic(job: Job, seen: RunResult, result: RunResult) -> dict[str, Table]:
+    """What was sent: the communication graph, and the loads of links.
+
+    Args:
+        job: The job.
+        seen: The run with the graph, such as of one iteration.
+        result: The result, whose own graph and links come first.
+    """
     traffic = seen.traffic
     if not 0 < len(traffic.get("src", ())) <= MOST_PAIRS:
         return {}
-    return {"traffic": traffic, **({} if carried else {"loads": _loads(job, traffic, seen.simulated_s)})}
+    loads = {} if any(result.links.values()) else {"loads": _loads(job, traffic, seen.simulated_s)}
+    return loads if result.traffic else {"traffic": traffic, **loads}
 
 
 def _one_iteration(job: TrainingJob) -> TrainingJob:

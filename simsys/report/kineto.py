@@ -112,6 +112,16 @@ class StepComparisons:
     scenario: str
     found: Sequence[Comparison]
 
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons to doubt the comparison, as sentences."""
+        texts = [
+            f"{each.file} is of a run with {each.world_sizes[0]} ranks, and {self.scenario} has {each.world_sizes[1]}"
+            for each in self.found
+            if each.world_sizes[0] not in (0, each.world_sizes[1])
+        ]
+        return list(dict.fromkeys(texts))
+
     def as_dict(self) -> dict[str, Any]:
         """The comparison for programs; times in seconds."""
         gpus = [
@@ -128,11 +138,11 @@ class StepComparisons:
             }
             for each in self.found
         ]
-        return {"scenario": self.scenario, "gpus": gpus}
+        return {"scenario": self.scenario, "warnings": self.warnings, "gpus": gpus}
 
     def text(self) -> str:
         """The comparison for people: each cause with its share of the error of the step."""
-        blocks = []
+        blocks = ["\n".join(wrap(text, "warning: ", "  ")) for text in self.warnings]
         for each in self.found:
             head = f"{each.file}: rank {each.rank}, mean of {each.steps} steps, beside {self.scenario}"
             lines = [
@@ -197,7 +207,8 @@ def _kernel_lines(gpu: Gpu) -> list[str]:
 def _step_lines(gpu: Gpu, steps: Sequence[Step]) -> list[str]:
     each = times_of_each(steps, _pieces(gpu))
     mean = mean_of(each, [step.count for step in steps])
-    lines = [f"{f'rank {gpu.rank}: {len(steps)} steps':<32}{'mean':>12}{'min':>12}{'max':>12}{'of step':>10}"]
+    named = "step" if len(steps) == 1 else "steps"
+    lines = [f"{f'rank {gpu.rank}: {len(steps)} {named}':<32}{'mean':>12}{'min':>12}{'max':>12}{'of step':>10}"]
     parts = [_parts(times) for times in each]
     for name, mean_s in _parts(mean).items():
         all_s = [part.get(name, 0.0) for part in parts]

@@ -25,6 +25,7 @@ class Comparison:
         steps: Number of measured steps.
         measured: Means of the measured steps.
         predicted: Means of the simulated iterations.
+        world_sizes: Ranks of the real run, 0 if unknown, and of the scenario.
     """
 
     file: str
@@ -32,6 +33,7 @@ class Comparison:
     steps: int
     measured: StepTimes
     predicted: StepTimes
+    world_sizes: tuple[int, int] = (0, 0)
 
 
 def compare_with_prediction(traces: Sequence[KinetoTrace], config: SimulationConfig) -> list[Comparison]:
@@ -69,7 +71,8 @@ def compare_with_prediction(traces: Sequence[KinetoTrace], config: SimulationCon
             if rank not in predicted:
                 predicted[rank] = mean_times(_steps(observed.iterations, rank), pieces[rank])
             measured = mean_times(gpu.steps, [(each.started_s, each.ended_s, each.kind) for each in gpu.activities])
-            found.append(Comparison(trace.file, gpu.rank, len(gpu.steps), measured, predicted[rank]))
+            sizes = trace.world_size, len(shown)
+            found.append(Comparison(trace.file, gpu.rank, len(gpu.steps), measured, predicted[rank], sizes))
     return found
 
 

@@ -91,6 +91,12 @@ def test_serving_on_several_gpus_has_its_traffic() -> None:
     assert all(0.0 < share < 1.0 for share in tables["loads"]["utilization"])
 
 
+@pytest.mark.parametrize("given", [PIPELINE, SERVING])
+def test_the_graph_of_the_whole_run_stays(given: dict[str, Any]) -> None:
+    config = config_of(given, simulation={"collect_events": True})
+    assert "traffic" not in observed(config, simulate(config)).tables
+
+
 def test_a_shared_cluster_is_not_observed() -> None:
     config = SimulationConfig.from_yaml(ROOT / "experiments" / "shared_cluster.yaml", "packed")
     assert observed(config, simulate(config)) == (

@@ -90,7 +90,7 @@ def test_a_trace_without_steps_is_one() -> None:
     write(Path("bare.json"), document([("kernel", "gemm", 0.0, 10.0, 5.0)], []))
     text = run("import-trace", "bare.json").stdout
     assert "note: no steps" in text
-    assert "rank 0: 1 steps" in text
+    assert "rank 0: 1 step " in text
 
 
 def test_causes_beside_a_prediction() -> None:
@@ -106,6 +106,16 @@ def test_causes_beside_a_prediction() -> None:
     assert "trace.json.gz: rank 0, mean of 3 steps, beside gpt2" in text
     assert all(cause in text for cause in causes)
     assert len(Path("causes.csv").read_text().splitlines()) == 6
+
+
+def test_a_scenario_of_another_size_is_a_warning() -> None:
+    Path("two.yaml").write_text(
+        SCENARIO.replace("gpus_per_node: 4", "gpus_per_node: 2").replace("degree: 4", "degree: 2")
+    )
+    text = "trace.json.gz is of a run with 4 ranks, and gpt2 has 2"
+    assert run("validate", "trace.json.gz", "--on", "two.yaml").stdout.startswith(f"warning: {text}\n")
+    assert facts("validate", "trace.json.gz", "--on", "two.yaml")["steps"]["warnings"] == [text]
+    assert facts("validate", "trace.json.gz", "--on", "one.yaml")["steps"]["warnings"] == []
 
 
 @pytest.mark.parametrize(
