@@ -5,48 +5,18 @@ The table serves ``simsys list metrics``, ``--fail-on`` and docs/metrics.md; a t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import Protocol
 
 from simsys.metrics.metric import JOBS, SERVING, TRAINING, Metric
-from simsys.metrics.own import own_analysis, own_definitions, own_metric
+from simsys.metrics.own import own_definitions
 from simsys.metrics.serving_definitions import SERVING_METRICS
 from simsys.metrics.training_definitions import TRAINING_METRICS
-
-
-class NamesOwn(Protocol):
-    """A section that names metrics and analyses of the user's own."""
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        """Names of metrics."""
-
-    @property
-    def analyses(self) -> Sequence[str]:
-        """Names of analyses."""
 
 
 def metrics_by_name() -> Mapping[str, Metric]:
     """All metrics: training first, then serving, then several jobs, then those of the user's own that are known."""
     return {**shipped_metrics(), **{metric.name: metric for metric in own_definitions()}}
-
-
-def known_metrics(scenario: NamesOwn) -> Mapping[str, Metric]:
-    """All metrics, with those of the user's own that a scenario names.
-
-    Args:
-        scenario: Its section ``simulation``.
-
-    Raises:
-        UsageError: If it names one that does not exist.
-    """
-    shipped = shipped_metrics()
-    for name in scenario.metrics:
-        own_metric(name, shipped)
-    for name in scenario.analyses:
-        own_analysis(name, shipped)
-    return metrics_by_name()
 
 
 @cache

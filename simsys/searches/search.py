@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from simsys.build.rules.findings import Findings, unlocated
+from simsys.build.rules.own_metrics import own_names_exist
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.errors import UsageError
-from simsys.metrics.definitions import known_metrics
 from simsys.searches.goal import Goal, check_metric, more_is_better
 from simsys.searches.result import SearchResult
 from simsys.searches.scenarios import AUTO, OTHERS, is_written
@@ -59,12 +60,18 @@ def search(
     if config.kind not in SPACES:
         raise UsageError("simsys search is for one training job or one serving scenario, not for several jobs")
     asked = _with_others(asked, config, SPACES[config.kind].keys)
-    known_metrics(config.simulation)
+    _check_own_names(config)
     goal = Goal.of(asked, config.kind)
     goals = [Goal(check_metric(each, "--pareto", config.kind), more_is_better(each)) for each in pareto]
     space = SPACES[config.kind](config, asked, goal)
     lod = config.simulation.lod
     return Search(config.name, space, goal, goals, lod=lod, top=top, jobs=jobs, simulations=simulations, say=say).run()
+
+
+def _check_own_names(config: SimulationConfig) -> None:
+    found = Findings(unlocated(config.model_dump(exclude_unset=True)))
+    own_names_exist(config.simulation, found)
+    found.require()
 
 
 def _question(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simsys.build.rules.findings import unlocated, with_aliases
+from simsys.build.rules.findings import Findings, unlocated, with_aliases
+from simsys.build.rules.own_metrics import own_names_exist
 from simsys.config.document import KeyPath, Mark
 from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import ScenarioSource, read_sources, validate
@@ -16,7 +17,7 @@ from simsys.config.setting import has_setting, with_setting
 from simsys.config.sweep import SweepConfig
 from simsys.config.validation import dotted, problem_at
 from simsys.errors import ConfigError, Problem, UsageError, did_you_mean
-from simsys.metrics.definitions import known_metrics
+from simsys.metrics.definitions import metrics_by_name
 from simsys.sweeps.space import Axis, axes_of, combinations
 
 SEED = "simulation.seed"
@@ -143,7 +144,10 @@ def _problems_of(
 
 
 def _unknown_metrics(config: SweepConfig, first: SimulationConfig, source: ScenarioSource) -> Iterator[Problem]:
-    defined = known_metrics(first.simulation).items()
+    found = Findings(with_aliases(source))
+    own_names_exist(first.simulation, found)
+    yield from found.errors
+    defined = metrics_by_name().items()
     known = {name for name, metric in defined if first.kind in metric.kinds and metric.is_number}
     for index, name in enumerate(config.metrics):
         if name not in known:

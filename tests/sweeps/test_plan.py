@@ -60,6 +60,12 @@ def test_a_metric_of_another_kind_is_refused(tmp_path: Path) -> None:
         plan(tmp_path, {"over": {"training.num_iterations": [1]}, "metrics": ["p99_ttft_ms"]})
 
 
+def test_an_unknown_analysis_is_refused_at_its_line(tmp_path: Path) -> None:
+    base: dict[str, Any] = {**BASE, "simulation": {"analyses": ["high"]}}
+    with pytest.raises(ConfigError, match=r"yaml:\d+:\d+: simulation\.analyses\[0\]: unknown analysis 'high'"):
+        plan(tmp_path, {"over": {"training.num_iterations": [1]}}, base)
+
+
 def test_a_required_setting_may_come_from_the_sweep_alone(tmp_path: Path) -> None:
     base: dict[str, Any] = {**BASE, "hardware": {"num_nodes": 1}}
     found = plan(tmp_path, {"over": {"hardware.gpu": ["H100-SXM", "A100-SXM-80GB"]}}, base)
