@@ -33,7 +33,13 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def process(*args: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "simsys", "sweep", *map(str, args)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background may ignore it
+    )
 
 
 def test_a_sweep_writes_a_table_and_resumes(tmp_path: Path) -> None:
