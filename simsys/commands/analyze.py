@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common, look_for_modules, no_modules
-from simsys.commands.run import LIMIT_S
+from simsys.commands.options import JSON, answer_json, common, limited, look_for_modules, no_modules
 from simsys.report.console import answer
 
 
@@ -28,15 +27,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, source: str) -> str:
     help="Largest number of settings that are simulated for a scenario; 0 for none.",
 )
 @click.option("--all", "everything", is_flag=True, help="List all remedies, and resources without losses.")
-@click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(1.0),
-    default=LIMIT_S,
-    show_default=True,
-    help="Limit of the estimated processor time of a scenario, and of all simulations of its remedies, in seconds.",
-)
-@click.option("--yes", is_flag=True, help="Simulate what exceeds the limit, too.")
+@limited("settings", "a scenario, and of all simulations of its remedies")
 @JSON
 @common
 def analyze(source: str, simulations: int, everything: bool, limit_s: float, yes: bool, as_json: bool) -> int:

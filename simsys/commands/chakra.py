@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
-from simsys.commands.run import LIMIT_S
+from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment, limited
 from simsys.report.console import CommandGroup, answer
 
 
@@ -27,15 +26,7 @@ def chakra() -> None:
     "--iteration", type=click.IntRange(0), help="Iteration to export, counted from 0; by default 1, or the only one."
 )
 @click.option("--gzip", "compressed", is_flag=True, help="Compress the files.")
-@click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(1.0),
-    default=LIMIT_S,
-    show_default=True,
-    help="Limit of the estimated processor time of a scenario, in seconds.",
-)
-@click.option("--yes", is_flag=True, help="Simulate scenarios that exceed the limit, too.")
+@limited()
 @JSON
 @common
 def export(

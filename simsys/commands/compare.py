@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, REPORT, answer_json, common, look_for_modules, no_modules, write_report
-from simsys.commands.run import LIMIT_S, THRESHOLD_FAILED
+from simsys.commands.options import (
+    JSON,
+    REPORT,
+    answer_json,
+    common,
+    limited,
+    look_for_modules,
+    no_modules,
+    write_report,
+)
+from simsys.commands.run import THRESHOLD_FAILED
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
@@ -56,15 +65,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, sources: Sequence[str]
     callback=_thresholds,
     help=f"Exit with 1 if this condition holds, such as '{EXAMPLE}'; metrics: 'simsys list metrics'. Repeatable.",
 )
-@click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(1.0),
-    default=LIMIT_S,
-    show_default=True,
-    help="Limit of the estimated processor time of a scenario, in seconds.",
-)
-@click.option("--yes", is_flag=True, help="Simulate scenarios that exceed the limit, too.")
+@limited()
 @REPORT
 @JSON
 @common

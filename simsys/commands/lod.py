@@ -10,6 +10,8 @@ import click
 
 from simsys.commands.options import (
     JSON,
+    NO_FILES,
+    OUT,
     REPORT,
     SCENARIO,
     SET,
@@ -43,10 +45,8 @@ NAME = "level_of_detail"
     help="Limit for high, in seconds.",
 )
 @click.option("--repeats", type=click.IntRange(1, 100), help="Number of measurements of each level; default: a few.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
-)
-@click.option("--no-files", is_flag=True, help="Write no files.")
+@OUT
+@NO_FILES
 @REPORT
 @JSON
 @common

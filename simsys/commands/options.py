@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+LIMIT_S = 15.0
+"""Default limit of the estimated processor time of a scenario."""
 NO_MODULES = "simsys.no_modules"
 """Key in click's ``Context.meta``: whether own modules are refused."""
 
@@ -57,6 +59,10 @@ REPORT = click.option(
     metavar="FILE",
     help="Also write an HTML report, as 'simsys report' does.",
 )
+OUT = click.option(
+    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
+)
+NO_FILES = click.option("--no-files", is_flag=True, help="Write no files.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
@@ -69,6 +75,25 @@ def experiment(function: Function) -> Function:
 def no_modules(function: Function) -> Function:
     """The option to refuse modules that do not come with simsys."""
     return _flag("--no-modules", _no_modules, "Refuse modules that do not come with simsys.")(function)
+
+
+def limited(what: str = "scenarios", limit_of: str = "a scenario") -> Callable[[Function], Function]:
+    """Add the options that limit the estimated processor time, and that lift the limit.
+
+    Args:
+        what: What exceeds the limit.
+        limit_of: What the limit is for.
+    """
+    limit = click.option(
+        "--limit",
+        "limit_s",
+        type=click.FloatRange(1.0),
+        default=LIMIT_S,
+        show_default=True,
+        help=f"Limit of the estimated processor time of {limit_of}, in seconds.",
+    )
+    yes = click.option("--yes", is_flag=True, help=f"Simulate {what} that exceed the limit, too.")
+    return lambda function: limit(yes(function))
 
 
 def common(function: Function) -> Function:

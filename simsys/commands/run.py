@@ -13,12 +13,16 @@ import click
 from simsys import interrupts
 from simsys.commands.options import (
     JSON,
+    LIMIT_S,
+    NO_FILES,
+    OUT,
     REPORT,
     SCENARIO,
     SET,
     answer_json,
     common,
     experiment,
+    limited,
     repeated,
     write_report,
 )
@@ -33,8 +37,6 @@ if TYPE_CHECKING:
     from simsys.traces.record import Record
 
 THRESHOLD_FAILED = 1
-LIMIT_S = 15.0
-"""Default limit of the estimated processor time of a scenario."""
 
 
 def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
@@ -48,10 +50,8 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
 @SCENARIO
 @click.option("--lod", type=click.Choice(["high", "medium"]), help="Level of detail, instead of the one in the file.")
 @SET
-@click.option(
-    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
-)
-@click.option("--no-files", is_flag=True, help="Write no files.")
+@OUT
+@NO_FILES
 @click.option("--trace", is_flag=True, help="Write a trace for Perfetto, in the format of PyTorch's profiler.")
 @click.option("--events", is_flag=True, help="Write the event history, as JSON lines.")
 @click.option("--plots", is_flag=True, help="Also draw all pictures of 'simsys plot', as PNG files.")
@@ -66,15 +66,7 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     callback=_thresholds,
     help="Exit with 1 if this condition holds, such as 'p99_ttft_ms>200'; metrics: 'simsys list metrics'. Repeatable.",
 )
-@click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(1.0),
-    default=LIMIT_S,
-    show_default=True,
-    help="Limit of the estimated processor time of a scenario, in seconds.",
-)
-@click.option("--yes", is_flag=True, help="Simulate scenarios that exceed the limit, too.")
+@limited()
 @common
 def run(
     file: Path,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
-from simsys.commands.run import LIMIT_S
+from simsys.commands.options import JSON, NO_FILES, OUT, SCENARIO, SET, answer_json, common, experiment, limited
 from simsys.errors import UsageError
 from simsys.report.console import answer, say
 
@@ -52,19 +51,9 @@ def _nodes(_: click.Context, __: click.Parameter, text: str) -> list[int]:
     show_default=True,
     help="weak keeps the batch per GPU, strong the global batch.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
-)
-@click.option("--no-files", is_flag=True, help="Write no files.")
-@click.option(
-    "--limit",
-    "limit_s",
-    type=click.FloatRange(1.0),
-    default=LIMIT_S,
-    show_default=True,
-    help="Limit of the estimated processor time of a size, in seconds.",
-)
-@click.option("--yes", is_flag=True, help="Simulate sizes that exceed the limit, too.")
+@OUT
+@NO_FILES
+@limited("sizes", "a size")
 @JSON
 @common
 def scale(

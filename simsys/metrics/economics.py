@@ -12,12 +12,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 PRICED = ("usd_per_iteration", "usd_per_million_tokens")
 PER_WORK = ("energy_per_iteration_j", "energy_per_token_j", "co2_per_iteration_kg", "co2_per_million_tokens_kg")
-OF_RUN = ("time_to_train_s", "usd_to_train", "energy_to_train_j", "co2_to_train_kg")
-OF_EPOCH = ("epoch_s", "usd_per_epoch", "energy_per_epoch_j", "co2_per_epoch_kg")
+
+
+class Names(NamedTuple):
+    """Names of the metrics of training on a number of tokens."""
+
+    iterations: str
+    seconds: str
+    usd: str
+    joules: str
+    co2_kg: str
+
+
+RUN = Names("iterations_to_train", "time_to_train_s", "usd_to_train", "energy_to_train_j", "co2_to_train_kg")
+EPOCH = Names("iterations_per_epoch", "epoch_s", "usd_per_epoch", "energy_per_epoch_j", "co2_per_epoch_kg")
+OF_RUN, OF_EPOCH = RUN[1:], EPOCH[1:]
 MILLION = 1e6
 SECONDS_PER_HOUR = 3600.0
 JOULES_PER_KWH = 3.6e6
@@ -159,30 +172,20 @@ def training_economics(
         "energy_per_token_j": joules * per_million / MILLION,
         "co2_per_iteration_kg": rates.co2_kg(joules),
         "co2_per_million_tokens_kg": rates.co2_kg(joules) * per_million,
-        **(_of_run(rates, course, tokens) if tokens else {}),
-        **(_of_epoch(rates, course, epoch_tokens) if epoch_tokens else {}),
+        **(_of_tokens(rates, course, tokens, RUN) if tokens else {}),
+        **(_of_tokens(rates, course, epoch_tokens, EPOCH) if epoch_tokens else {}),
     }
 
 
-def _of_run(rates: Rates, course: Course, tokens: float) -> dict[str, Any]:
+def _of_tokens(rates: Rates, course: Course, tokens: float, names: Names) -> dict[str, Any]:
+    """Iterations, time, rent, energy and CO2 of training on some tokens, under these names."""
     iterations, seconds, joules = _span(rates, course, tokens)
     return {
-        "iterations_to_train": iterations,
-        "time_to_train_s": seconds,
-        **({"usd_to_train": None if seconds is None else rates.usd(seconds)} if rates.usd_per_hour else {}),
-        "energy_to_train_j": joules,
-        "co2_to_train_kg": None if joules is None else rates.co2_kg(joules),
-    }
-
-
-def _of_epoch(rates: Rates, course: Course, tokens: float) -> dict[str, Any]:
-    iterations, seconds, joules = _span(rates, course, tokens)
-    return {
-        "iterations_per_epoch": iterations,
-        "epoch_s": seconds,
-        **({"usd_per_epoch": None if seconds is None else rates.usd(seconds)} if rates.usd_per_hour else {}),
-        "energy_per_epoch_j": joules,
-        "co2_per_epoch_kg": None if joules is None else rates.co2_kg(joules),
+        names.iterations: iterations,
+        names.seconds: seconds,
+        **({names.usd: None if seconds is None else rates.usd(seconds)} if rates.usd_per_hour else {}),
+        names.joules: joules,
+        names.co2_kg: None if joules is None else rates.co2_kg(joules),
     }
 
 

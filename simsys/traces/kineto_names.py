@@ -132,6 +132,16 @@ def group_args(group: Group) -> dict[str, Any]:
     }
 
 
+def kind_named(operation: str) -> str | None:
+    """The kind of a collective by PyTorch's name of it; None if it is none.
+
+    Example:
+        >>> kind_named("_allgather_base_"), kind_named("allreduce"), kind_named("matmul")
+        ('all_gather', 'all_reduce', None)
+    """
+    return _READ.get(operation.lower().replace("_", ""))
+
+
 def kind_of(category: str, name: str, args: Mapping[str, Any]) -> str:
     """What an activity of a GPU is: computation, copy, or the kind of a collective.
 
@@ -151,10 +161,8 @@ def kind_of(category: str, name: str, args: Mapping[str, Any]) -> str:
     if category == "gpu_memcpy":
         return COPY
     called = args.get("Collective name")
-    if isinstance(called, str):
-        found = _READ.get(called.lower().replace("_", ""))
-        if found is not None:
-            return found
+    if isinstance(called, str) and (found := kind_named(called)) is not None:
+        return found
     if not _COMMUNICATES.search(name):
         return COMPUTE
     return next((kind for pattern, kind in _KERNELS if pattern.search(name)), "other")

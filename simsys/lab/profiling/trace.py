@@ -9,15 +9,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-KINDS = {
-    "c10d::allreduce_": "all_reduce",
-    "c10d::_allgather_base_": "all_gather",
-    "c10d::allgather_": "all_gather",
-    "c10d::_reduce_scatter_base_": "reduce_scatter",
-    "c10d::broadcast_": "broadcast",
-    "c10d::alltoall_base_": "all_to_all",
-}
-"""Kinds of collectives by the operators with which PyTorch dispatches them."""
+from simsys.traces.kineto_names import kind_named
+
+DISPATCH = "c10d::"
+"""Beginning of the names of the operators with which PyTorch dispatches collectives."""
 ELEMENT_BYTES = {"float": 4, "c10::BFloat16": 2, "c10::Half": 2, "double": 8, "long int": 8, "int": 4}
 """Bytes by the name of a type in a trace; lists of tensors have none, and those of training are in 32 bit."""
 CARRIED_OUT = ("gloo:", "nccl:", "ncclDevKernel")
@@ -79,7 +74,8 @@ class Trace:
 
     def _collectives(self) -> Iterator[CollectiveCall]:
         for each in self._events:
-            kind = KINDS.get(str(each.get("name")))
+            name = str(each.get("name"))
+            kind = kind_named(name.removeprefix(DISPATCH)) if name.startswith(DISPATCH) else None
             if kind is None:
                 continue
             tensors = list(_tensors(each["args"].get("Input Dims", []), each["args"].get("Input type", [])))
