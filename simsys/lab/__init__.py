@@ -4,7 +4,7 @@ PyTorch is an extra (`simsys[lab]`) and imported only when something here is use
 Start with `train.py` and `trainers/base.py`; `launch.py` starts the ranks, each of which runs `worker.py`.
 
 May import: build, check, collectives, config, errors, fidelity, input_files, interrupts, metrics, model, ops,
-parallel, plots, probes, report, simulation, sums, units.
+parallel, plots, probes, report, simulation, sums, traces, units.
 """
 
 from __future__ import annotations
