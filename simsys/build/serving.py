@@ -70,6 +70,7 @@ class ServingJob(ServingMemory):
             launches=self.launches,
             stepping=self.settings.stepping,
             async_scheduling=bool(self.settings.async_scheduling),
+            passes=self._first(each.passes(self) for each in self.variants),
         )
 
     def _collectives(self) -> Choose:
