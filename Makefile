@@ -1,6 +1,6 @@
 # Thin: each target is one verb of scripts/dev.sh, which makes its own .venv. ARGS are passed on: make test ARGS="-k units"
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-browser lint bench bench-quick lock clean
+.PHONY: help run test test-all test-browser lint bench bench-quick docs lock clean
 
 help:      ## list these targets
 	@awk -F ': *## ' '/^[a-z-]+: *## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -18,6 +18,8 @@ bench:     ## the benchmarks
 	@sh scripts/dev.sh bench $(ARGS)
 bench-quick: ## the levels of detail beside each other, within a minute
 	@sh scripts/dev.sh bench-quick $(ARGS)
+docs:      ## the documentation as a site, in build/site
+	@sh scripts/dev.sh docs $(ARGS)
 lock:      ## write requirements.lock anew (needs uv)
 	@sh scripts/lock.sh
 clean:     ## remove caches and build results

@@ -57,6 +57,13 @@ install_browser_tests() {
     "$bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.lock
 }
 
+install_docs() {
+    if command -v uv >/dev/null; then
+        uv pip install --quiet --python "$bin/python" --no-build-isolation -e '.[docs]' && return
+    fi
+    "$bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[docs]'
+}
+
 take_lock() { # one maker at a time
     tries=0
     until mkdir "$lock" 2>/dev/null; do
@@ -90,7 +97,7 @@ make_venv() {
 }
 
 usage() {
-    echo "usage: sh scripts/dev.sh run|test|test-all|test-browser|lint|bench|bench-quick|venv|clean [ARGS]" >&2
+    echo "usage: sh scripts/dev.sh run|test|test-all|test-browser|lint|bench|bench-quick|docs|venv|clean [ARGS]" >&2
     exit 2
 }
 
@@ -98,7 +105,7 @@ usage() {
 verb=$1
 shift
 case $verb in
-run | test | test-all | test-browser | lint | bench | bench-quick | venv) make_venv ;;
+run | test | test-all | test-browser | lint | bench | bench-quick | docs | venv) make_venv ;;
 esac
 case $verb in
 test | test-all) unset PYTHONDONTWRITEBYTECODE ;; # pytest caches the tests as it rewrites them: collecting takes half as long
@@ -128,6 +135,10 @@ lint)
     "$bin/python" -m mypy
     "$bin/lint-imports"
     "$bin/python" scripts/check_layout.py
+    ;;
+docs)
+    "$bin/python" -c 'import material, mkdocstrings' 2>/dev/null || install_docs
+    NO_MKDOCS_2_WARNING=1 exec "$bin/python" -m mkdocs build --strict "$@"
     ;;
 venv) ;;
 clean) rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks ;;

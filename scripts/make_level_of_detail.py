@@ -1,4 +1,4 @@
-"""Write docs/level-of-detail.md and its plot from docs/level-of-detail.json, or measure that anew first.
+"""Write level-of-detail.md in docs/explanation and its plot from level-of-detail.json, or measure that anew first.
 
 Usage: python scripts/make_level_of_detail.py [--measure] [--check]
 
@@ -35,7 +35,7 @@ from simsys.report.export import json_text  # noqa: E402
 from simsys.report.level_study_page import page_text  # noqa: E402
 from tests.helpers import reference_executor  # noqa: E402
 
-FOLDER = ROOT / "docs"
+FOLDER = ROOT / "docs" / "explanation"
 NAME = "level-of-detail"
 COMMAND = "python scripts/make_level_of_detail.py --measure"
 NAIVE_SCENARIOS = ("a-1-gpu", "b-tp4")

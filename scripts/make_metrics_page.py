@@ -1,4 +1,4 @@
-"""Write docs/metrics.md from the table of metrics, or check that it is up to date.
+"""Write docs/reference/metrics.md from the table of metrics, or check that it is up to date.
 
 Usage: python scripts/make_metrics_page.py [--check]
 """
@@ -16,7 +16,7 @@ from scripts.generated import write_or_check  # noqa: E402
 from simsys.metrics.definitions import metrics_by_name  # noqa: E402
 from simsys.metrics.metric import JOBS, SERVING, TRAINING, Metric  # noqa: E402
 
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "reference" / "metrics.md"
 INTRODUCTION = """\
 # Metrics
 

@@ -14,7 +14,7 @@ from simsys.report.console import CommandGroup, answer
 
 @click.group(cls=CommandGroup)
 def chakra() -> None:
-    """Write, summarise and replay Chakra execution traces (docs/chakra.md); needs protobuf."""
+    """Write, summarise and replay Chakra execution traces (docs/how-to/traces.md); needs protobuf."""
 
 
 @chakra.command()

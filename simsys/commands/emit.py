@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     metavar="TARGET",
     multiple=True,
     required=True,
-    help="Tool to write for (docs/emit.md). Repeatable.",
+    help="Tool to write for (docs/how-to/emit.md). Repeatable.",
 )
 @SCENARIO
 @SET

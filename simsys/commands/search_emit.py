@@ -136,7 +136,7 @@ def emission_options(function: Callable[..., int]) -> Callable[..., int]:
         "folder",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="Write the files with which real tools start the best layout (docs/emit.md).",
+        help="Write the files with which real tools start the best layout (docs/how-to/emit.md).",
     )
     @click.option(
         "--for",

@@ -101,7 +101,7 @@ class NetworkConfig(FrozenModel):
     """
 
     topology_type: TopologyType = Field(
-        default="switch", description="Topology of the network between nodes (docs/networks.md)"
+        default="switch", description="Topology of the network between nodes (docs/explanation/networks.md)"
     )
     tuning: Literal["nccl", "none"] = Field(
         default="nccl",

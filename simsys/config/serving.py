@@ -169,7 +169,7 @@ class ServingConfig(FrozenModel):
     )
     lora: LoraConfig | None = Field(default=None, description="LoRA adapters that are served together with the model")
     communication_pattern: CommunicationPattern = Field(
-        default="auto", description="Algorithm of collectives (docs/networks.md); auto selects the fastest"
+        default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto selects the fastest"
     )
     prefill: str = Field(default="llm_prefill", description="Prefill module")
     decode: str = Field(default="llm_decode", description="Decode module")

@@ -19,4 +19,6 @@ def require_torch() -> None:
         UsageError: It is not installed.
     """
     if not has_torch():
-        raise UsageError("the lab needs PyTorch: pip install 'simsys[lab]' (docs/lab.md: builds for CPU and CUDA)")
+        raise UsageError(
+            "the lab needs PyTorch: pip install 'simsys[lab]' (docs/how-to/validation.md: builds for CPU and CUDA)"
+        )

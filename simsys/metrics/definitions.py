@@ -1,6 +1,6 @@
 """All metrics of results: name, unit and meaning.
 
-The table serves ``simsys list metrics``, ``--fail-on`` and docs/metrics.md; a test holds it complete.
+The table serves ``simsys list metrics``, ``--fail-on`` and docs/reference/metrics.md; a test holds it complete.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from simsys.plots.drawing import new_figure, write_figure
 from simsys.report.choices_section import choices_section
 from simsys.report.files import write_files
 from simsys.report.markdown_table import markdown_table
+from simsys.report.prose import wrapped
 from simsys.report.validation import TAGS
 
 WORST = 10
@@ -70,7 +71,7 @@ def write_page(path: Path, predictions: Sequence[Prediction], *, command: str, n
     """
     families = split(predictions, lambda each: each.case.family)
     pictures = [_scatter(name, found, path.parent / "images") for name, found in families.items()]
-    text = "\n".join(_page(families, command, notes)).rstrip("\n") + "\n"
+    text = wrapped("\n".join(_page(families, command, notes))).rstrip("\n") + "\n"
     return [*write_files(path.parent, {path.name: lambda file: file.write(text)}), *pictures]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from simsys.level_study.peers import MACHINE, PEERS
 from simsys.report.level_study import attribution_lines, blocks, table
+from simsys.report.prose import wrapped
 from simsys.report.text import number
 
 HEAD = """\
@@ -20,8 +21,8 @@ skipped in *jumps*.
 `simulation.lod` or `--lod` selects the level; nothing else changes.
 
 This page is written by `{command}`, which runs the scenarios of
-[experiments/level_of_detail.yaml](../experiments/level_of_detail.yaml) at both levels with the same workload and seed.
-`simsys lod FILE` compares the levels on any experiment file.
+[experiments/level_of_detail.yaml](../../experiments/level_of_detail.yaml) at both levels with the same workload and
+seed. `simsys lod FILE` compares the levels on any experiment file.
 """
 
 SECTIONS = {
@@ -60,7 +61,7 @@ def page_text(data: Mapping[str, Any], command: str, picture: str) -> str:
         command: The command that writes the page.
         picture: The file name of the plot, beside the page.
     """
-    return "\n".join(_parts(data, command, picture))
+    return wrapped("\n".join(_parts(data, command, picture)))
 
 
 def _parts(data: Mapping[str, Any], command: str, picture: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ def test_medium_takes_many_times_fewer_events() -> None:
 
 
 def test_tables_of_the_page_fit_a_terminal() -> None:
-    page = (ROOT / "docs" / "level-of-detail.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "level-of-detail.md").read_text(encoding="utf-8")
     tables = [block.split("```")[0] for block in page.split("```text\n")[1:]]
     assert len(tables) > 5
     assert max(len(line) for table in tables for line in table.split("\n")) <= 80

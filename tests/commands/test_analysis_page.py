@@ -1,4 +1,4 @@
-"""The console examples of docs/analysis.md print what they show."""
+"""The console examples of docs/how-to/analysis.md print what they show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from simsys.cli import cli
 from tests.helpers.places import ROOT
 
-PAGE = (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "analysis.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```console\n(.*?)^```", PAGE, re.M | re.S)
 REST = "..."
 """Ends an output of which only the beginning is shown."""

@@ -73,7 +73,7 @@ def test_every_shipped_family_has_an_address() -> None:
 
 
 def test_the_example_of_the_documentation_is_an_entry_of_the_file(tmp_path: Path) -> None:
-    page = (SHIPPED.parents[1] / "docs" / "model-db.md").read_text(encoding="utf-8")
+    page = (SHIPPED.parents[1] / "docs" / "reference" / "model-db.md").read_text(encoding="utf-8")
     (example,) = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("families")]
     (listed,) = listed_models(written(tmp_path, example))
     shipped = next(each for each in listed_architectures() if each.name == "OPT-6.7B")

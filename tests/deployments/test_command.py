@@ -106,6 +106,6 @@ def test_unknown_targets_and_releases_are_refused() -> None:
 
 
 def test_documentation_lists_every_target() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "emit.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "emit.md").read_text(encoding="utf-8")
     for name in target_names():
         assert f"`{name}`" in text

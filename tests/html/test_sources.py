@@ -18,7 +18,7 @@ from simsys.report.export import write_results
 from simsys.simulation import simulate
 from simsys.sweeps.api import sweep
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 CONFIG = {
     "hardware": {"gpu": "H100-SXM"},
     "model": {"name": "GPT2-Small"},

@@ -72,7 +72,7 @@ def test_every_name_of_vllms_dashboards_is_there() -> None:
 
 
 def test_what_cannot_be_there_is_listed_in_the_docs() -> None:
-    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "serving.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(vllm:\w+)`", page.partition("### Names of vLLM's metrics")[2], re.MULTILINE)
     assert len(listed) > 8
     assert set(listed).isdisjoint(written(result()))

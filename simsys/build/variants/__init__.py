@@ -1,7 +1,7 @@
 """Variants of engines: one file for each, with its rules, its assumptions and the parts it builds.
 
 Each file registers a `Variant`; all files are imported automatically. Start with `variant.py`, then `polling.py`, the
-smallest; docs/extending.md walks through a new engine setting. May import the rules, the resolved settings,
+smallest; docs/how-to/extending.md walks through a new engine setting. May import the rules, the resolved settings,
 `simsys.serving` and the framework modules; not the jobs that use variants.
 """
 

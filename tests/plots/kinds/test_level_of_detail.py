@@ -27,7 +27,7 @@ DATA = {
 
 
 def test_no_names_of_the_published_study_cover_each_other() -> None:
-    data = json.loads((ROOT / "docs" / "level-of-detail.json").read_text(encoding="utf-8"))
+    data = json.loads((ROOT / "docs" / "explanation" / "level-of-detail.json").read_text(encoding="utf-8"))
     assert overlaps(draw(Printed("lod", data), "level_of_detail")) == []
 
 
