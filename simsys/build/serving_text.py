@@ -115,11 +115,35 @@ def _parallelism(job: ServingMemory) -> Iterator[str]:
         sent = "in parts, one per rank, and gathered" if given.scatter_gather and job.layout.tensor > 1 else "whole"
         stages = job.layout.pipeline
         yield f"pipeline: {stages} stages, {stages} batches in flight; hidden states are sent {sent}"
-    if given.ep_degree > 1:
+    for pool in job.pools:
+        if pool.attention_dp > 1:
+            yield from _attention(pool)
+    if given.ep_degree > 1 and job.attention_dp == 1:
         how = "tokens sent by all-to-all" if given.sequence_parallel else "results summed by all-reduce"
         yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
-    elif job.model.experts > 1:
+    elif job.model.experts > 1 and job.attention_dp == 1:
         yield "experts: tokens are routed independently and evenly"
+
+
+def _attention(pool: ServingMemory) -> Iterator[str]:
+    """The data-parallel ranks of attention that share their experts."""
+    gpus, experts = pool.layout.tensor * pool.attention_dp, pool.expert_ranks
+    which = (
+        ""
+        if pool.settings.disaggregated is None
+        else " of decode replicas"
+        if pool.only_decodes
+        else " of prefill replicas"
+    )
+    yield (
+        f"attention{which}: {pool.attention_dp} data-parallel ranks of {pool.layout.tensor} GPUs, each with its own "
+        "requests and KV cache; they step together, and the rank with most work decides, the same in all layers"
+    )
+    how = "sent by all-to-all" if pool.sends_tokens else "gathered by all GPUs, results reduced and scattered"
+    yield (
+        f"experts{which}: divided among {gpus} GPUs, {experts} groups of {gpus // experts} that divide each expert; "
+        f"tokens {how}; busiest group {pool.config.parallelism.expert_skew:g} x the mean"
+    )
 
 
 def _duration(job: ServingMemory) -> Iterator[str]:

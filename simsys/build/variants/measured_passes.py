@@ -93,6 +93,12 @@ def fits_the_table(parts: Parts, found: Findings) -> None:
         found.error(PASSES, "a table has the times of whole passes, without stages; use pp_stages: 1 or remove passes")
     if config.serving.speculative is not None:
         found.error(PASSES, "a table does not say what drafts cost; remove speculative or passes")
+    split = config.serving.disaggregated
+    pools = split.pools(config.parallelism) if split is not None else ()
+    if config.parallelism.attention_dp > 1 or any(pool.attention_dp > 1 for pool in pools):
+        found.error(PASSES, "a table does not say what ranks wait for each other; use attention_dp: 1 or remove passes")
+    if len({(pool.tp_degree, pool.ep_degree) for pool in pools}) > 1:
+        found.error(PASSES, "a table describes one layout; give prefill and decode replicas the same degrees")
     table = found.attempt(PASSES, lambda: measured(config))
     if settings is None or table is None:
         return

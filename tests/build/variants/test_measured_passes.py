@@ -83,6 +83,15 @@ def test_steps_beyond_the_table_are_refused(tmp_path: Path) -> None:
         simulate(scenario(tmp_path, serving__max_num_batched_tokens=4096))
 
 
+def test_ranks_in_lock_step_and_pools_of_several_layouts_are_refused(tmp_path: Path) -> None:
+    more = {"hardware__gpus_per_node": 8, "model__name": "Mixtral-8x7B"}
+    with pytest.raises(ConfigError, match="what ranks wait for each other"):
+        simulate(scenario(tmp_path, **more, parallelism__attention_dp=8, parallelism__ep_degree=8))
+    pools = {"prefill_replicas": 1, "decode_replicas": 1, "prefill_tp_degree": 2, "decode_tp_degree": 4}
+    with pytest.raises(ConfigError, match="one layout"):
+        simulate(scenario(tmp_path, **more, serving__disaggregated=pools))
+
+
 def test_stages_and_drafts_are_refused_and_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="without stages"):
         simulate(scenario(tmp_path, hardware__gpus_per_node=2, parallelism__pp_stages=2))
