@@ -96,7 +96,9 @@ def fits_the_table(parts: Parts, found: Findings) -> None:
     split = config.serving.disaggregated
     pools = split.pools(config.parallelism) if split is not None else ()
     if config.parallelism.attention_dp > 1 or any(pool.attention_dp > 1 for pool in pools):
-        found.error(PASSES, "a table does not say what ranks wait for each other; use attention_dp: 1 or remove passes")
+        found.error(
+            PASSES, "a table does not say what ranks wait for each other; use attention_dp: 1 or remove passes"
+        )
     if len({(pool.tp_degree, pool.ep_degree) for pool in pools}) > 1:
         found.error(PASSES, "a table describes one layout; give prefill and decode replicas the same degrees")
     table = found.attempt(PASSES, lambda: measured(config))
