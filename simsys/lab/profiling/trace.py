@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,40 @@ class Trace:
     def peak_growth_bytes(self) -> int:
         """The greatest growth of allocated memory since the beginning of the trace."""
         current, most = 0, 0
-        changes = (each for each in self._events if each.get("name") == "[memory]")
-        for each in sorted(changes, key=lambda each: float(each["ts"])):
-            current += int(each["args"]["Bytes"])
+        for _, nbytes in sorted(self._memory_changes()):
+            current += nbytes
             most = max(most, current)
         return most
+
+    def _memory_changes(self) -> Iterator[tuple[float, int]]:
+        """Time and bytes of each allocation and free.
+
+        The profiler does not record what gloo's own threads free. A buffer that a collective allocates ends with that
+        collective, and any other one at the latest when its address is allocated again.
+        """
+        held: dict[Any, tuple[float, int]] = {}
+        changes = (each for each in self._events if each.get("name") == "[memory]")
+        for each in sorted(changes, key=lambda each: float(each["ts"])):
+            time, nbytes, place = float(each["ts"]), int(each["args"]["Bytes"]), each["args"].get("Addr")
+            before = held.pop(place, None)
+            if before and nbytes > 0:
+                yield self._end_of_exchange(before[0], time), -before[1]
+            if place is not None and nbytes > 0:
+                held[place] = (time, nbytes)
+            yield time, nbytes
+        for time, nbytes in held.values():
+            if (end := self._end_of_exchange(time, inf)) < inf:
+                yield end, -nbytes
+
+    def _end_of_exchange(self, time: float, otherwise: float) -> float:
+        """The end of the collective that was being called at a time; `otherwise` if none was."""
+        spans = [each for each in self._events if each.get("ph") == "X" and "dur" in each]
+        calls = (each for each in spans if str(each.get("name", "")).startswith(DISPATCH))
+        if not any(float(each["ts"]) <= time <= float(each["ts"]) + float(each["dur"]) for each in calls):
+            return otherwise
+        carried_out = (each for each in spans if str(each.get("name", "")).startswith(CARRIED_OUT))
+        ends = (float(each["ts"]) + float(each["dur"]) for each in carried_out)
+        return min((end for end in ends if end >= time), default=otherwise)
 
     def exchange_s(self, phase: str) -> float:
         """Time of a phase in which a collective is carried out, several at once counted once."""

@@ -23,9 +23,9 @@ class DDPTrainer(BaseTrainer):
         options = self.settings.options
         return DistributedDataParallel(
             module,
-            broadcast_buffers=False,
             gradient_as_bucket_view=options.get("gradient_as_bucket_view", True),
             **bucket_sizes(options),
+            **own_buffers(),
         )
 
     @property
@@ -74,3 +74,9 @@ def bucket_sizes(options: dict[str, Any]) -> dict[str, Any]:
     if "bucket_cap_mb_list" in inspect.signature(DistributedDataParallel).parameters:
         return {"bucket_cap_mb_list": [first / MIB, later / MIB]}
     return {"bucket_cap_mb": later / MIB}
+
+
+def own_buffers() -> dict[str, bool]:
+    """The argument of ``DistributedDataParallel`` that keeps each rank's buffers; its name depends on the version."""
+    new = "forward_sync_buffers"
+    return {new if new in inspect.signature(DistributedDataParallel).parameters else "broadcast_buffers": False}

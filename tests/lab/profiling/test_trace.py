@@ -46,3 +46,15 @@ def test_exchanges_at_once_count_once() -> None:
 
 def test_the_greatest_growth_of_memory() -> None:
     assert Trace(EVENTS).peak_growth_bytes() == 150
+
+
+def test_what_a_collective_allocates_ends_with_it_though_its_free_is_not_recorded() -> None:
+    def memory(time_us: float, nbytes: int, place: int) -> dict[str, Any]:
+        return {"name": "[memory]", "ts": time_us, "args": {"Bytes": nbytes, "Addr": place}}
+
+    exchange = [event("c10d::_reduce_scatter_base_", 10.0, 2.0), event("gloo:reduce_scatter", 11.0, 20.0)]
+    inside, after = memory(10.5, 100, 1), memory(40.0, 60, 2)
+    assert Trace([*exchange, inside, after]).peak_growth_bytes() == 100
+    assert Trace([inside, after]).peak_growth_bytes() == 160
+    assert Trace([inside, memory(20.0, 70, 1), after]).peak_growth_bytes() == 130
+    assert Trace([*exchange, inside, memory(15.0, 30, 2)]).peak_growth_bytes() == 130
