@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import mul
-from pathlib import Path
 from typing import Any, cast
 
 from simsys.build.model import build_model
@@ -89,22 +88,18 @@ def speculation(setup: ServingMemory) -> Speculation:
     """The numbers of drafted and accepted tokens."""
     drafted = setup.settings.speculative
     assert drafted is not None
-    return accepting(drafted, setup.config.folder)
+    return accepting(drafted)
 
 
-def accepting(drafted: SpeculativeConfig, folder: Path) -> Speculation:
+def accepting(drafted: SpeculativeConfig) -> Speculation:
     """The speculation with the given or measured acceptance.
-
-    Args:
-        drafted: The settings.
-        folder: Folder of the experiment, which may have a model DB of its own.
 
     Raises:
         UsageError: If nothing was measured under this name, or with this number of tokens.
     """
     tokens, rate = drafted.draft_tokens, drafted.acceptance_rate
     if drafted.acceptance_of is not None:
-        lengths = measured_lengths(drafted.acceptance_of, [folder])
+        lengths = measured_lengths(drafted.acceptance_of)
         return Speculation(tokens, shares=accepted_shares(lengths, tokens))
     if drafted.acceptance_length is not None:
         return Speculation(tokens, rate_of_length(drafted.acceptance_length, tokens))
@@ -137,7 +132,7 @@ def drafts(parts: Parts, found: Findings) -> None:
     if parts.config.serving.decode not in ("llm_decode", "speculative_decode"):
         own = parts.config.serving.decode
         found.error(DRAFTED, f"speculative decoding is a decode module itself; remove decode: {own}")
-    found.attempt((*DRAFTED, "acceptance_of"), lambda: accepting(given, parts.config.folder))
+    found.attempt((*DRAFTED, "acceptance_of"), lambda: accepting(given))
     if given.draft_layers is not None and model is not None and given.draft_layers >= model.num_layers:
         found.error(DRAFT_LAYERS, f"must be less than the {model.num_layers} layers of {model.name}")
 
