@@ -10,6 +10,7 @@ from simsys.model.batch import NOTHING, Batch
 from simsys.model.speculation import Speculation
 from simsys.ops import Collective, HostWork, Operation, Pass
 from simsys.parallel.layout import Group
+from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Starter(Protocol):
         done: Callable[[int], None],
     ) -> Stepper:
         """What carries out steps of one of the engines that share a pipeline: the one with this first rank."""
+
+    def lockstep(self, lockstep: LockStep, rank: int, done: Callable[[int], None]) -> Stepper:
+        """What carries out steps of one of the data-parallel ranks that share their experts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The verbs of serving: a `Team` (one replica), the stages of a pipeline, or a team that drafts tokens.
+"""The verbs of serving: a `Team` (one replica), the stages of a pipeline, ranks in lock-step, or a team that drafts.
 
 As in `simsys.rank`, every verb starts an operation and returns an event.
 """
@@ -12,6 +12,7 @@ from simsys.model.batch import Batch
 from simsys.model.speculation import Speculation
 from simsys.ops import Forward, HostChannel, HostWork, Pipelined, Transfer
 from simsys.parallel.layout import Group
+from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 from simsys.starter import Drafting, Starter, Stepper
 
@@ -126,6 +127,25 @@ class PipelineTeam(Team):
             for index, (group, plan) in enumerate(self.stages)
         )
         return self._executor.start(Pipelined(tuple(passes), self.parts))
+
+
+class LockStepTeam(Team):
+    """One of the data-parallel ranks of a replica that share their experts and step together.
+
+    Args:
+        group: The GPUs of the rank.
+        plan: A GPU's share of the model.
+        executor: Carries out the operations.
+        lockstep: All data-parallel ranks of the replica, and the passes of a step.
+    """
+
+    def __init__(self, group: Group, plan: ForwardPass, executor: Starter, lockstep: LockStep) -> None:
+        super().__init__(group, plan, executor)
+        self._lockstep = lockstep
+
+    def steps(self, done: Callable[[int], None]) -> Stepper:
+        """What carries out the steps of this rank, in lock-step with the others."""
+        return self._executor.lockstep(self._lockstep, self.group.ranks[0], done)
 
 
 class DraftingTeam(Team):

@@ -100,8 +100,10 @@ def _serving(job: ServingJob) -> Iterator[str]:
     settings, workload = job.settings, job.config.workload
     if settings.precision in WEIGHTS:
         yield WEIGHTS[settings.precision]
-    if len(job.pools) == 1 and job.layout.data > 1:
+    if len(job.pools) == 1 and job.layout.data > job.attention_dp:
         yield "several replicas"
+    if any(pool.attention_dp > 1 for pool in job.pools):
+        yield "attention in data parallelism"
     yield from (each.regime for each in variants_of(settings) if each.in_regime(job))
     conditions = {
         "conversations": workload is not None and workload.sessions is not None,

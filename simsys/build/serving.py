@@ -41,7 +41,7 @@ from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
-from simsys.teams import PipelineTeam, Team
+from simsys.teams import LockStepTeam, PipelineTeam, Team
 
 Part = TypeVar("Part")
 
@@ -70,6 +70,7 @@ class ServingJob(ServingMemory):
             launches=self.launches,
             stepping=self.settings.stepping,
             async_scheduling=bool(self.settings.async_scheduling),
+            passes=self._first(each.passes(self) for each in self.variants),
         )
 
     def _collectives(self) -> Choose:
@@ -168,7 +169,7 @@ class ServingJob(ServingMemory):
 
     def _team(self, pool: ServingMemory, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with their memory in use."""
-        groups, given = pool.teams(replica), self.config.parallelism
+        groups, given, plan = pool.teams(replica), self.config.parallelism, pool.plan
         for group, held in zip(groups, pool.memory_by_stage, strict=True):
             for rank in group.ranks:
                 for name, nbytes in held.items():
@@ -179,7 +180,9 @@ class ServingJob(ServingMemory):
         if len(groups) > 1:
             parts = pool.layout.tensor if given.scatter_gather or given.sequence_parallel else 1
             return PipelineTeam(groups, pool.stages, executor, parts=parts)
-        return Team(groups[0], pool.plan, executor)
+        if pool.attention_dp > 1:
+            return LockStepTeam(groups[0], plan, executor, pool.lockstep(replica))
+        return Team(groups[0], plan, executor)
 
     @cached_property
     def variants(self) -> list[Variant]:
@@ -251,9 +254,9 @@ def serving_job(
         requests: The requests, if they have been drawn or read already.
     """
     given = config.parallelism
-    data = given.dp_degree or max(1, cluster.num_gpus // (given.tp_degree * given.pp_stages))
-    layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=data, order=RANK_ORDER)
+    ranks = given.attention_dp * (given.dp_degree or max(1, cluster.num_gpus // given.shards))
+    layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=ranks, order=RANK_ORDER)
     precision = precision_of(settings, cluster.spec, model)
-    return ServingJob(
-        config, settings, cluster, model, engine, layout, precision, draft_model=draft, drawn_requests=requests
-    )
+    degrees = given.attention_dp, given.ep_degree
+    parts = config, settings, cluster, model, engine, layout, precision
+    return ServingJob(*parts, *degrees, draft_model=draft, drawn_requests=requests)

@@ -11,14 +11,16 @@ from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import SimulationConfig
+from simsys.config.serving_options import PoolDegrees
 from simsys.costs.launches import Launches
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
+from simsys.parallel.lockstep import LockStep, expert_layers, parts
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.replica import replica_stages
-from simsys.parallel.segments import Experts
+from simsys.parallel.segments import Experts, WideExperts
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.requests import RequestTable
@@ -36,6 +38,8 @@ class ServingSetup:
         engine: Overheads of the software in addition to the kernels.
         layout: The arrangement of all ranks.
         precision: The precision of weights, activations and the KV cache.
+        attention_dp: Data-parallel ranks of a replica that share their experts.
+        expert_ranks: Expert-parallel degree.
         draft_model: The draft model, if there is one.
         first_rank: The first of its ranks.
         starts_s: Time at which it starts (s); requests arrive from then on.
@@ -49,6 +53,8 @@ class ServingSetup:
     engine: EngineProfile
     layout: Layout
     precision: Precision
+    attention_dp: int = 1
+    expert_ranks: int = 1
     draft_model: Model | None = None
     first_rank: int = 0
     starts_s: float = 0.0
@@ -76,10 +82,13 @@ class ServingSetup:
         split = self.settings.disaggregated
         if split is None or self.first_rank:
             return (self,)
-        tensor, decode_tensor = split.tp_degrees(self.layout.tensor)
-        prefill = replace(self.layout, tensor=tensor, data=split.prefill_replicas)
-        decode = replace(self.layout, tensor=decode_tensor, data=split.decode_replicas)
-        return replace(self, layout=prefill), replace(self, layout=decode, first_rank=prefill.world_size)
+        prefill, decode = (self._pool(pool) for pool in split.pools(self.config.parallelism))
+        return prefill, replace(decode, first_rank=prefill.layout.world_size)
+
+    def _pool(self, pool: PoolDegrees) -> Self:
+        """A kind of replicas of disaggregated serving."""
+        layout = replace(self.layout, tensor=pool.tp_degree, data=pool.replicas * pool.attention_dp)
+        return replace(self, layout=layout, attention_dp=pool.attention_dp, expert_ranks=pool.ep_degree)
 
     @property
     def num_gpus(self) -> int:
@@ -126,21 +135,52 @@ class ServingSetup:
 
     def _stages(self, model: Model) -> list[ForwardPass]:
         given = self.config.parallelism
-        experts = Experts(given.ep_degree, given.expert_skew, over_tensor=True) if given.ep_degree > 1 else None
         return replica_stages(
             model,
             tensor=self.layout.tensor,
             stages=self.layout.pipeline,
             stage_layers=given.stage_layers,
             sequence_parallel=given.sequence_parallel,
-            experts=experts,
+            experts=self._experts(),
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
         )
 
+    def _experts(self) -> Experts | None:
+        """The division of the routed experts; None if they are divided as other layers are."""
+        ranks, skew = self.expert_ranks, self.config.parallelism.expert_skew
+        if self.attention_dp == 1:
+            return Experts(ranks, skew, over_tensor=True) if ranks > 1 else None
+        gpus = self.layout.tensor * self.attention_dp
+        return Experts(ranks, skew, wide=WideExperts(self.attention_dp, tensor=gpus // ranks))
+
+    @property
+    def sends_tokens(self) -> bool:
+        """Whether tokens are sent to the GPUs of their experts only; else all GPUs gather them."""
+        experts = self._experts()
+        return experts is not None and experts.wide is not None and bool(experts.wide.copies)
+
     def teams(self, replica: int) -> list[Group]:
-        """The ranks of each stage of a replica."""
+        """The ranks of each stage of a replica; each data-parallel rank of attention counts as one."""
         return self._teams[replica]
+
+    def lockstep(self, replica: int) -> LockStep:
+        """The data-parallel ranks that share their experts with this one, and their passes."""
+        return self._locksteps[replica // self.attention_dp]
+
+    @cached_property
+    def _locksteps(self) -> list[LockStep]:
+        own, exchange, experts = parts(self.plan)
+        whole, size = self._experts(), self.attention_dp
+        assert whole is not None
+        assert whole.wide is not None
+        found = []
+        for first in range(0, self.layout.data, size):
+            teams = tuple(self.teams(replica)[0] for replica in range(first, first + size))
+            everyone = Group(tuple(rank for team in teams for rank in team.ranks), "expert")
+            step = LockStep(teams, everyone, own, exchange, experts, load=whole.load)
+            found.append(replace(step, sent=bool(whole.wide.copies), layers=expert_layers(exchange)))
+        return found
 
     @cached_property
     def _teams(self) -> list[list[Group]]:

@@ -16,6 +16,7 @@ def serving_assumptions(job: ServingMemory) -> list[str]:
     """Engine, precision, memory, parallelism and options of a job, a line each."""
     return [
         *_engine(job),
+        *(() if job.settings.passes else _launching(job)),
         *defaults_text(job.settings),
         *_precision(job),
         *_memory(job),
@@ -28,11 +29,17 @@ def serving_assumptions(job: ServingMemory) -> list[str]:
 def _engine(job: ServingMemory) -> Iterator[str]:
     engine = job.engine
     spec, speed = job.cluster.spec, job.cluster.spec.host_speed
+    layer = "" if job.settings.passes else f"{_us(engine.per_layer * spec.kernel_gap)} per layer, "
     yield (
-        f"engine profile {engine.name}: {_us(engine.per_layer * spec.kernel_gap)} per layer, "
+        f"engine profile {engine.name}: {layer}"
         f"{_us(engine.per_step / speed)} per step, {_us(engine.per_sequence / speed)} per sequence per step"
         f"{', overlapped with the previous step' if job.settings.async_scheduling else ''}"
     )
+    yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
+
+
+def _launching(job: ServingMemory) -> Iterator[str]:
+    """What is in a measured pass: launches, graphs and unequal lengths."""
     launch = f"{_us(job.launches.per_layer_s)} of launch time per dense layer, hidden behind longer kernels"
     graphs = job.graphs
     if graphs is None:
@@ -46,8 +53,7 @@ def _engine(job: ServingMemory) -> Iterator[str]:
     if job.hand_over_s:
         above = f"steps with more than {job.launches.above_tokens:g} prompt tokens"
         yield f"{above}: {_us(job.hand_over_s)} per token to send them to all ranks"
-    yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
-    skew = engine.length_skew or 1.0
+    skew = job.engine.length_skew or 1.0
     yield f"decode attention over sequences of unequal length: {skew:g} x the time of equal lengths"
 
 
@@ -109,11 +115,35 @@ def _parallelism(job: ServingMemory) -> Iterator[str]:
         sent = "in parts, one per rank, and gathered" if given.scatter_gather and job.layout.tensor > 1 else "whole"
         stages = job.layout.pipeline
         yield f"pipeline: {stages} stages, {stages} batches in flight; hidden states are sent {sent}"
-    if given.ep_degree > 1:
+    for pool in job.pools:
+        if pool.attention_dp > 1:
+            yield from _attention(pool)
+    if given.ep_degree > 1 and job.attention_dp == 1:
         how = "tokens sent by all-to-all" if given.sequence_parallel else "results summed by all-reduce"
         yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
-    elif job.model.experts > 1:
+    elif job.model.experts > 1 and job.attention_dp == 1:
         yield "experts: tokens are routed independently and evenly"
+
+
+def _attention(pool: ServingMemory) -> Iterator[str]:
+    """The data-parallel ranks of attention that share their experts."""
+    gpus, experts = pool.layout.tensor * pool.attention_dp, pool.expert_ranks
+    which = (
+        ""
+        if pool.settings.disaggregated is None
+        else " of decode replicas"
+        if pool.only_decodes
+        else " of prefill replicas"
+    )
+    yield (
+        f"attention{which}: {pool.attention_dp} data-parallel ranks of {pool.layout.tensor} GPUs, each with its own "
+        "requests and KV cache; they step together, and the rank with most work decides, the same in all layers"
+    )
+    how = "sent by all-to-all" if pool.sends_tokens else "gathered by all GPUs, results reduced and scattered"
+    yield (
+        f"experts{which}: divided among {gpus} GPUs, {experts} groups of {gpus // experts} that divide each expert; "
+        f"tokens {how}; busiest group {pool.config.parallelism.expert_skew:g} x the mean"
+    )
 
 
 def _duration(job: ServingMemory) -> Iterator[str]:

@@ -77,6 +77,10 @@ class ParallelismConfig(FrozenModel):
     activations that a pipeline stage sends among the tensor-parallel ranks. With `p2p_overlap` a stage computes during
     its sends. `expert_skew` is the load of the busiest expert-parallel rank divided by the mean.
     `expert_capacity_factor` is the capacity of an expert divided by its mean load; further tokens are dropped.
+
+    In serving, a replica has `attention_dp` data-parallel ranks of `tp_degree` GPUs, each with its own requests and KV
+    cache. Their experts are divided among all GPUs of the replica: among `ep_degree` groups, and within each by tensor
+    parallelism. Without `attention_dp`, `ep_degree` is 1 or `tp_degree`.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -89,6 +93,10 @@ class ParallelismConfig(FrozenModel):
         "pipeline_model_parallel_size": "pp_stages",
         "pp_degree": "pp_stages",
         "data_parallel_size": "dp_degree",
+        "enable_attention_dp": "attention_dp",
+        "enable_dp_attention": "attention_dp",
+        "moe_expert_parallel_size": "ep_degree",
+        "ep_size": "ep_degree",
     }
 
     strategy: Strategy | None = Field(
@@ -104,6 +112,10 @@ class ParallelismConfig(FrozenModel):
         description="Cut matrix products so that the collectives of tensor parallelism overlap with them",
     )
     cp_degree: PositiveInt = Field(default=1, description="Context-parallel degree: ranks that divide each sequence")
+    attention_dp: PositiveInt = Field(
+        default=1,
+        description="Data-parallel ranks of a serving replica that share their experts and step together",
+    )
     ep_degree: PositiveInt = Field(
         default=1,
         description="Expert-parallel degree; divides the ranks that hold the same weights",
@@ -143,8 +155,8 @@ class ParallelismConfig(FrozenModel):
 
     @property
     def shards(self) -> int:
-        """Number of ranks that work on one set of samples."""
-        return self.tp_degree * self.cp_degree * self.pp_stages
+        """Number of ranks that work on one set of samples; in serving, of a replica."""
+        return self.tp_degree * self.cp_degree * self.pp_stages * self.attention_dp
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -168,6 +168,11 @@ class ServingConfig(FrozenModel):
         default=None, description="Speculative decoding: the draft model, drafted tokens per step, and acceptance rate"
     )
     lora: LoraConfig | None = Field(default=None, description="LoRA adapters that are served together with the model")
+    passes: str | None = Field(
+        default=None,
+        min_length=1,
+        description="CSV table of measured forward passes, relative to the experiment file, in place of kernel costs",
+    )
     communication_pattern: CommunicationPattern = Field(
         default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto selects the fastest"
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid
+from simsys.config.parallelism import ParallelismConfig
 from simsys.units import NonNegativeSeconds, Seconds
+
+POOL_DEGREES = ("tp_degree", "attention_dp", "ep_degree")
+"""Degrees of parallelism that prefill and decode replicas may have of their own."""
 
 SHORTEST_INTERVAL_S = 1e-3
 """Shortest time between two decisions of the autoscaler."""
@@ -49,12 +53,29 @@ class LoraConfig(FrozenModel):
     rank: Annotated[PositiveInt, Field(le=4096)] = Field(description="Rank of the adapters")
 
 
+class PoolDegrees(NamedTuple):
+    """Parallelism of the replicas of one kind in disaggregated serving."""
+
+    name: str
+    """``prefill`` or ``decode``."""
+    replicas: int
+    tp_degree: int
+    attention_dp: int
+    ep_degree: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of a stage of one replica."""
+        return self.tp_degree * self.attention_dp
+
+
 class DisaggregatedConfig(FrozenModel):
     """Separate prefill and decode replicas; KV caches are sent from prefill to decode replicas.
 
-    Each has ``tp_degree`` GPUs per stage, unless `prefill_tp_degree` or `decode_tp_degree` is given. Prefill replicas
-    have the first GPUs. `serving.scheduler` and `serving.router` apply to prefill replicas; `decode_scheduler` and
-    `decode_router` to decode replicas.
+    Each has the ``tp_degree``, ``attention_dp`` and ``ep_degree`` of `parallelism`, unless a degree of its kind is
+    given, such as `prefill_tp_degree` or `decode_ep_degree`. Prefill replicas have the first GPUs.
+    `serving.scheduler` and `serving.router` apply to prefill replicas; `decode_scheduler` and `decode_router` to
+    decode replicas.
     """
 
     prefill_replicas: PositiveInt = Field(description="Replicas that process prompts; they have the first GPUs")
@@ -64,6 +85,18 @@ class DisaggregatedConfig(FrozenModel):
     )
     decode_tp_degree: PositiveInt | None = Field(
         default=None, description="Tensor-parallel degree of decode replicas; by default parallelism.tp_degree"
+    )
+    prefill_attention_dp: PositiveInt | None = Field(
+        default=None, description="Data-parallel ranks of a prefill replica; by default parallelism.attention_dp"
+    )
+    decode_attention_dp: PositiveInt | None = Field(
+        default=None, description="Data-parallel ranks of a decode replica; by default parallelism.attention_dp"
+    )
+    prefill_ep_degree: PositiveInt | None = Field(
+        default=None, description="Expert-parallel degree of prefill replicas; by default parallelism.ep_degree"
+    )
+    decode_ep_degree: PositiveInt | None = Field(
+        default=None, description="Expert-parallel degree of decode replicas; by default parallelism.ep_degree"
     )
     decode_scheduler: str = Field(default="disaggregated_decode", description="Scheduler module of decode replicas")
     decode_router: str = Field(
@@ -78,6 +111,22 @@ class DisaggregatedConfig(FrozenModel):
     def tp_degrees(self, tp_degree: int) -> tuple[int, int]:
         """Tensor-parallel degrees of prefill and decode replicas; `tp_degree` where none is given."""
         return self.prefill_tp_degree or tp_degree, self.decode_tp_degree or tp_degree
+
+    def pools(self, given: ParallelismConfig) -> tuple[PoolDegrees, PoolDegrees]:
+        """Parallelism of prefill and decode replicas; the degrees of `parallelism` where no own ones are given."""
+
+        def pool(name: str) -> PoolDegrees:
+            own = {key: getattr(self, f"{name}_{key}") or getattr(given, key) for key in POOL_DEGREES}
+            return PoolDegrees(name, getattr(self, f"{name}_replicas"), **own)
+
+        return pool("prefill"), pool("decode")
+
+    @property
+    def own_degrees(self) -> bool:
+        """Whether the replicas of one kind have degrees of their own."""
+        return any(
+            getattr(self, f"{kind}_{key}") is not None for kind in ("prefill", "decode") for key in POOL_DEGREES
+        )
 
 
 class AutoscalingConfig(FrozenModel):

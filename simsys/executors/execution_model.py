@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from simsys.collectives.choose import Choose
 from simsys.costs.jitter import Jitter
 from simsys.costs.launches import NO_LAUNCHES, Launches
+from simsys.costs.measured_passes import MeasuredPasses
 from simsys.model.work import Precision
 
 
@@ -24,6 +25,7 @@ class ExecutionModel:
         async_scheduling: True if the host of a serving team overlaps with its steps.
         communication_share: Slow-down of concurrent computation by overlapped collectives, as a share of their
             duration.
+        passes: Measured passes of serving, in place of the costs of kernels and collectives.
     """
 
     algorithm: Choose
@@ -34,3 +36,4 @@ class ExecutionModel:
     stepping: bool = False
     async_scheduling: bool = False
     communication_share: float = 0.0
+    passes: MeasuredPasses | None = None

@@ -121,7 +121,7 @@ class Executor(Core):
         self._programs = programs = combination.programs(self, communication)
         # The verbs of teams and ranks that a component carries out.
         self.stepper, self.passes = passes.stepper, passes.passes
-        self.drafting, self.pipeline = passes.drafting, passes.pipeline
+        self.drafting, self.pipeline, self.lockstep = passes.drafting, passes.pipeline, passes.lockstep
         self.stop, self.carry_out = passes.stop, programs.carry_out
         self._handlers |= self._verbs()
         if self.own is not None:

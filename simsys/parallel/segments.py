@@ -19,7 +19,7 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
-from simsys.parallel.sharding import divided_by_tokens, expert_part, expert_share, shard
+from simsys.parallel.sharding import divided_by_tokens, expert_part, expert_share, shard, wide_share
 
 DENSE_LAUNCHES = 8
 """Kernels of a dense layer: two norms, four products, attention and an activation."""
@@ -67,6 +67,43 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class WideExperts:
+    """Experts that are divided among all GPUs of several data-parallel ranks of attention.
+
+    The expert-parallel ranks are groups of GPUs, which divide each of their experts by tensor parallelism.
+
+    Args:
+        replicas: Data-parallel ranks.
+        tensor: GPUs that divide each expert.
+        copies: How often a token is sent; 0 if all tokens are gathered everywhere and results are reduced and
+            scattered.
+        sent_share: Bytes of a token on its way to the experts over those of an activation.
+    """
+
+    replicas: int
+    tensor: int = 1
+    copies: float = 0.0
+    sent_share: float = 1.0
+
+    def exchange(self, hidden: int, tensor_degree: int, load: float, *, back: bool) -> Exchange:
+        """The collective that brings tokens to experts, or their results back.
+
+        It is sized by the mean tokens of a data-parallel rank (gathered), or by its own (sent).
+
+        Args:
+            hidden: Elements of a token.
+            tensor_degree: GPUs of a data-parallel rank, which divide its tokens among them.
+            load: Tokens of the busiest rank over the mean.
+            back: Whether it brings the results back.
+        """
+        each = hidden * (1.0 if back else self.sent_share)
+        if self.copies:
+            return Exchange(CollectiveKind.ALL_TO_ALL, each * self.copies * load / tensor_degree, over="expert")
+        kind = CollectiveKind.REDUCE_SCATTER if back else CollectiveKind.ALL_GATHER
+        return Exchange(kind, each * self.replicas, over="expert")
+
+
+@dataclass(frozen=True, slots=True)
 class Experts:
     """How routed experts are divided.
 
@@ -75,11 +112,13 @@ class Experts:
         load: Tokens of the busiest rank over the mean.
         over_tensor: Whether these are the ranks of tensor parallelism, each of which then holds whole experts instead
             of a part of every one, as engines that serve do.
+        wide: How tokens reach them, if several data-parallel ranks of a serving replica share them.
     """
 
     ranks: int
     load: float = 1.0
     over_tensor: bool = False
+    wide: WideExperts | None = None
 
     def exchange(self, routed: Operator, tensor_degree: int = 1) -> Exchange:
         """The all-to-all that brings tokens to a routed operator, or its results back.
@@ -152,12 +191,17 @@ class _Cutter:
             self._cut(_gather_before(operator, self._block, away))
             self._by_tokens[own] = False
         self._pending.append(_share(operator, self._degree, self._heads, away, self._by_tokens[own]))
-        if self._degree > 1 and not (as_sent and self._sent is not None):
+        arrived = away is not None and (self._whole or away.wide is not None)  # its results are sent, not added up
+        if self._degree > 1 and not (arrived and self._sent is not None):
             self._complete(operator)
         if self._sent is not None and self._routed and operator is self._routed[-1]:
-            self._cut(self._all_to_all(self._sent, own))
+            self._cut(self._all_to_all(self._sent, own, back=True))
+            if self._sent.wide is not None and self._degree > 1:  # each rank has the results of a part of the tokens
+                self._cut(Exchange(CollectiveKind.ALL_GATHER, float(self._routed[0].inner)))
 
-    def _all_to_all(self, experts: Experts, per_logit: bool) -> Exchange:
+    def _all_to_all(self, experts: Experts, per_logit: bool, *, back: bool = False) -> Exchange:
+        if experts.wide is not None:
+            return experts.wide.exchange(self._routed[0].inner, self._degree, experts.load, back=back)
         return experts.exchange(self._routed[0], self._degree if self._by_tokens[per_logit] else 1)
 
     def _complete(self, operator: Operator) -> None:
@@ -181,6 +225,8 @@ def _share(
     """One rank's share of an operator, which has the rank's part of the tokens or all of them."""
     if away is not None and away.over_tensor:
         return expert_part(operator, away.ranks, away.load)
+    if away is not None and away.wide is not None:
+        return wide_share(operator, away.ranks, away.load, away.wide.tensor, away.wide.replicas)
     share = shard(operator, tensor_degree, num_key_value_heads)
     if away is not None:
         share = expert_share(share, away.ranks, away.load)

@@ -92,6 +92,25 @@ def expert_part(operator: Operator, ranks: int, load: float) -> Operator:
     return _some_experts(operator, ranks, load, load / ranks)
 
 
+def wide_share(operator: Operator, ranks: int, load: float, tensor: int, replicas: int) -> Operator:
+    """The busiest rank's share of routed experts that several data-parallel ranks of attention share.
+
+    Its tokens are those of all data-parallel ranks, given the mean of these.
+
+    Args:
+        operator: Of all experts.
+        ranks: Expert-parallel ranks.
+        load: Tokens of the busiest rank over the mean.
+        tensor: GPUs of an expert-parallel rank, which divide each expert.
+        replicas: Data-parallel ranks.
+
+    Raises:
+        UsageError: If an expert cannot be divided so.
+    """
+    held = _some_experts(shard(operator, tensor), ranks, load, load * replicas / ranks)
+    return replace(held, expert_ranks=replicas)
+
+
 def _some_experts(operator: Operator, ranks: int, load: float, tokens: float) -> Operator:
     """The experts of one of several ranks, which works on a multiple `tokens` of the operator's tokens."""
     return replace(

@@ -231,11 +231,12 @@ def test_a_degree_that_does_not_divide_the_model_is_told_at_its_place(tmp_path: 
     assert "serving.disaggregated.decode_tp_degree: GPT2-Small has 12 attention heads, which tp_degree 5" in found
 
 
-def test_experts_keep_the_degrees_equal(tmp_path: Path) -> None:
+def test_experts_of_each_kind_fit_its_degree(tmp_path: Path) -> None:
     given = FOUR | {"model": "Mixtral-8x7B", "parallelism": "tp_degree: 4, ep_degree: 4"}
     split = "disaggregated: {prefill_replicas: 1, decode_replicas: 2, decode_tp_degree: 2}"
     (found,) = problems(tmp_path, **given, serving=split)
-    assert "with ep_degree 4 all replicas need the same tp_degree" in found
+    assert "decode_tp_degree: without attention_dp, ep_degree is 1 or tp_degree (2), not 4" in found
+    assert problems(tmp_path, **given, serving=split.replace("}", ", decode_ep_degree: 2}")) == []
 
 
 def test_the_kind_of_replica_that_does_not_fit_is_found(tmp_path: Path) -> None:

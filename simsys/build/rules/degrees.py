@@ -23,9 +23,9 @@ def degree(config: SimulationConfig, cluster: Cluster | None, key: str, value: i
     """Levers of one value of a degree: alone, and with matching replicas and strategy."""
     alone: dict[str, Any] = {f"parallelism.{key}": value}
     given = config.parallelism
-    named = {name: getattr(given, name) for name in DIVIDING.values()} | {key: value}
+    named = {name: getattr(given, name) for name in (*DIVIDING.values(), "attention_dp")} | {key: value}
     together = dict(alone)
-    shards = named["tp_degree"] * named["cp_degree"] * named["pp_stages"]
+    shards = named["tp_degree"] * named["cp_degree"] * named["pp_stages"] * named["attention_dp"]
     gpus = cluster.num_gpus if cluster is not None else shards * (given.dp_degree or 1)
     if gpus % shards:
         return [alone]

@@ -7,8 +7,12 @@ from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.parallelism import same_weights
 from simsys.build.rules.registry import Parts, rule
+from simsys.errors import UsageError
+from simsys.model.model import Model
+from simsys.parallel.passes import forward_pass
+from simsys.parallel.segments import Experts, WideExperts
 
-EXPERTS = ("parallelism", "ep_degree")
+EXPERTS, ATTENTION = ("parallelism", "ep_degree"), ("parallelism", "attention_dp")
 LOADS = {"expert_skew": 1.0, "expert_capacity_factor": None}
 """Settings that have an effect only with expert parallelism, and their defaults."""
 
@@ -41,6 +45,8 @@ def divided_experts(parts: Parts, found: Findings) -> None:
         near = nearest_divisors(model.experts, given.ep_degree, ranks or 0)
         message = f"ep_degree {given.ep_degree} does not divide {model.experts} experts"
         found.error(EXPERTS, message, suggestion=degrees(config, parts.cluster, "ep_degree", near))
+    elif serving and given.attention_dp > 1:
+        return  # `attention_in_data_parallelism` checks it
     elif serving and given.ep_degree != given.tp_degree:
         message = "in serving, the ranks that share a layer each have whole experts, so ep_degree is tp_degree"
         suggestion = degrees(config, parts.cluster, "ep_degree", [given.tp_degree])
@@ -54,3 +60,49 @@ def divided_experts(parts: Parts, found: Findings) -> None:
         message = "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once"
         suggestion = Suggestion([[{"parallelism.sequence_parallel": True}]])
         found.error(EXPERTS, message, suggestion=suggestion)
+
+
+@rule("parallelism.attention_dp")
+def attention_in_data_parallelism(parts: Parts, found: Findings) -> None:
+    """Data-parallel ranks of a serving replica share the experts of a mixture, and step together."""
+    config, given, model = parts.config, parts.config.parallelism, parts.model
+    if config.serving is None:
+        if given.attention_dp > 1:
+            message = "attention_dp is for serving; in training, ep_degree divides the experts of dp_degree"
+            found.error(ATTENTION, message)
+        return
+    if model is None or given.attention_dp == 1:
+        return
+    if model.experts == 1:
+        message = f"{model.name} has no experts to share; replicas of a dense model are parallelism.dp_degree"
+        found.error(ATTENTION, message, suggestion=Suggestion([[{"parallelism.attention_dp": 1}]], "write {}"))
+        return
+    problem, near = shared_experts_problem(model, given.tp_degree, given.attention_dp, given.ep_degree)
+    if problem:
+        found.error(EXPERTS, problem, suggestion=degrees(config, parts.cluster, "ep_degree", near))
+
+
+def shared_experts_problem(model: Model, tensor: int, attention: int, expert: int) -> tuple[str, list[int]]:
+    """Why experts cannot be divided among the GPUs of data-parallel ranks; empty if they can.
+
+    Args:
+        model: A mixture of experts.
+        tensor: GPUs of a data-parallel rank.
+        attention: Data-parallel ranks.
+        expert: Expert-parallel degree.
+
+    Returns:
+        The problem, and the nearest degrees without one.
+    """
+    gpus = tensor * attention
+    near = nearest_divisors(gpus, expert, model.experts)
+    if gpus % expert:
+        text = f"attention_dp {attention} x tp_degree {tensor} = {gpus} GPUs"
+        return f"ep_degree {expert} does not divide {text} that share the experts", near
+    if model.experts % expert:
+        return f"ep_degree {expert} does not divide {model.experts} experts", near
+    try:
+        forward_pass(model, tensor, experts=Experts(expert, wide=WideExperts(attention, tensor=gpus // expert)))
+    except UsageError as error:
+        return f"{error} (each expert on {gpus // expert} GPUs)", near
+    return "", []

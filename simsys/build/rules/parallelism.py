@@ -53,7 +53,7 @@ def _check_groups(parts: Parts, gpus: int, found: Findings) -> None:
     config, given, model = parts.config, parts.config.parallelism, parts.model
     shards, tensor = given.shards, given.tp_degree
     if shards > tensor and gpus % shards:
-        key = "pp_stages" if given.pp_stages > 1 else "cp_degree"
+        key = next(name for name in ("pp_stages", "cp_degree", "attention_dp") if getattr(given, name) > 1)
         near = nearest_divisors(max(1, gpus * getattr(given, key) // shards), getattr(given, key))
         message = f"{_product(given)} = {shards} does not divide {_gpus(gpus)}"
         found.error(("parallelism", key), message, suggestion=degrees(config, parts.cluster, key, near))
@@ -70,14 +70,14 @@ def _fitting_degrees(parts: Parts, gpus: int, data: int, found: Findings) -> lis
     groups: list[Sequence[Lever]] = []
     if gpus % shards == 0:
         groups.append([{"parallelism.dp_degree": gpus // shards}])
-    others = data * given.pp_stages * given.cp_degree
+    others = data * given.pp_stages * given.cp_degree * given.attention_dp
     if gpus % others == 0 and gpus // others > 1 and given.tp_degree > 1:
         groups.append([{"parallelism.tp_degree": gpus // others}])
     nodes, rest = divmod(shards * data, parts.cluster.gpus_per_node)
     if not rest and not found.written(("hardware", "nodes")):
         groups.append([{"hardware.num_nodes": nodes}])
     if not groups:
-        names = [name for name in ("pp_stages", "cp_degree", "tp_degree") if getattr(given, name) > 1]
+        names = [name for name in ("pp_stages", "cp_degree", "attention_dp", "tp_degree") if getattr(given, name) > 1]
         for name in names or ["tp_degree"]:
             near = nearest_divisors(gpus, getattr(given, name))
             groups += [degree(parts.config, parts.cluster, name, each) for each in near]
@@ -131,7 +131,8 @@ def replicas_of(parts: Parts) -> int:
 
 def _product(given: ParallelismConfig) -> str:
     context = f" x cp {given.cp_degree}" if given.cp_degree > 1 else ""
-    return f"tp {given.tp_degree}{context} x pp {given.pp_stages}"
+    attention = f" x attention_dp {given.attention_dp}" if given.attention_dp > 1 else ""
+    return f"tp {given.tp_degree}{context}{attention} x pp {given.pp_stages}"
 
 
 def _gpus(count: int) -> str:

@@ -15,6 +15,8 @@ class Adapters(Variant):
 
     regime = "adapters"
 
+    apart = ("serving", "lora")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether adapters are given."""
         return settings.lora is not None

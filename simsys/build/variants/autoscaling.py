@@ -26,6 +26,8 @@ class Autoscaling(Variant):
 
     regime = "autoscaling"
 
+    apart = ("serving", "autoscaling")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether limits of the number of replicas are given."""
         return settings.autoscaling is not None

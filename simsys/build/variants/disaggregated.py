@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simsys.build.modules import module_options
+from simsys.build.rules.experts import shared_experts_problem
 from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
@@ -13,9 +14,10 @@ from simsys.build.serving_memory import ServingMemory
 from simsys.build.variants.variant import Variant, variant
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
-from simsys.config.serving_options import DisaggregatedConfig
+from simsys.config.serving_options import POOL_DEGREES, DisaggregatedConfig, PoolDegrees
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
+from simsys.model.model import Model
 from simsys.serving.engine import Engine
 from simsys.serving.handover import Handover
 from simsys.serving.source import Source
@@ -37,7 +39,7 @@ class Disaggregated(Variant):
         """The numbers of prefill and decode replicas."""
         split = setup.settings.disaggregated
         assert split is not None
-        degrees = " and ".join(str(pool.layout.tensor) for pool in setup.pools)
+        degrees = " and ".join(str(pool.layout.tensor * pool.attention_dp) for pool in setup.pools)
         yield (
             f"disaggregated: prefill on {split.prefill_replicas}, decode on {split.decode_replicas} replicas, with "
             f"{degrees} GPUs per stage; a KV cache is sent whole "
@@ -86,34 +88,58 @@ def disaggregated(parts: Parts, found: Findings) -> None:
     problem = _wrong_degrees(split, given, parts.cluster.num_gpus)
     if problem:
         found.error(DISAGGREGATED, problem)
-    elif split.prefill_tp_degree is split.decode_tp_degree is None and split.replicas != replicas:
+    elif not split.own_degrees and split.replicas != replicas:
         _wrong_sum(split.prefill_replicas, split.decode_replicas, replicas, found)
     elif not issubclass(FRAMEWORKS.get(split.decode_scheduler, Scheduler), FetchingScheduler):
         message = f"scheduler {split.decode_scheduler} fetches no KV caches"
         edit = {"serving.disaggregated.decode_scheduler": "disaggregated_decode"}
         found.error((*DISAGGREGATED, "decode_scheduler"), message, suggestion=Suggestion([[edit]], "write {}"))
     elif parts.model is not None:
-        for key in ("prefill_tp_degree", "decode_tp_degree"):
-            degree = getattr(split, key)
-            unfit = split_problem(parts.model, degree) if degree is not None and degree > 1 else ""
-            if unfit:
-                found.error((*DISAGGREGATED, key), unfit)
+        for pool in split.pools(given):
+            _divided_model(pool, split, parts.model, found)
+
+
+def _divided_model(pool: PoolDegrees, split: DisaggregatedConfig, model: Model, found: Findings) -> None:
+    """The replicas of one kind can divide the model, and its experts."""
+    written = {key: getattr(split, f"{pool.name}_{key}") is not None for key in POOL_DEGREES}
+    if written["tp_degree"] and pool.tp_degree > 1:
+        unfit = split_problem(model, pool.tp_degree)
+        if unfit:
+            found.error((*DISAGGREGATED, f"{pool.name}_tp_degree"), unfit)
+            return
+    if not any(written.values()):
+        return
+    problem, near = "", list[int]()
+    place = next(key for key in ("ep_degree", "attention_dp", "tp_degree") if written[key])
+    if max(pool.attention_dp, pool.ep_degree) > 1 and model.experts == 1:
+        problem = f"{model.name} has no experts to divide; write 1, or use a mixture of experts"
+    elif pool.attention_dp > 1:
+        problem, near = shared_experts_problem(model, pool.tp_degree, pool.attention_dp, pool.ep_degree)
+    elif pool.ep_degree not in (1, pool.tp_degree):
+        problem = f"without attention_dp, ep_degree is 1 or tp_degree ({pool.tp_degree}), not {pool.ep_degree}"
+        near = [pool.tp_degree]
+    if problem:
+        groups = [[{f"serving.disaggregated.{pool.name}_ep_degree": degree}] for degree in near]
+        suggestion = Suggestion(groups, "write {}") if groups else None
+        found.error((*DISAGGREGATED, f"{pool.name}_{place}"), problem, suggestion=suggestion)
 
 
 def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: int) -> str:
-    """Why different tensor-parallel degrees of the two kinds do not fit; empty if they do."""
-    if split.prefill_tp_degree is split.decode_tp_degree is None:
+    """Why different degrees of the two kinds do not fit; empty if they do."""
+    if not split.own_degrees:
         return ""
-    prefill, decode = split.tp_degrees(given.tp_degree)
-    if max(prefill, decode) % min(prefill, decode):
-        return f"a cache on {prefill} GPUs cannot be sent to {decode} in equal parts; use a multiple for one of them"
-    if given.ep_degree > 1 and prefill != decode:
-        return f"with ep_degree {given.ep_degree} all replicas need the same tp_degree; remove the degree of one kind"
-    needed = (split.prefill_replicas * prefill + split.decode_replicas * decode) * given.pp_stages
+    prefill, decode = split.pools(given)
+    most, least = max(prefill.tp_degree, decode.tp_degree), min(prefill.tp_degree, decode.tp_degree)
+    if most % least:
+        return (
+            f"a cache on {prefill.tp_degree} GPUs cannot be sent to {decode.tp_degree} in equal parts; use a multiple "
+            "for one of them"
+        )
+    needed = (prefill.replicas * prefill.gpus + decode.replicas * decode.gpus) * given.pp_stages
     if needed != gpus:
         stages = f", each in {given.pp_stages} stages" * (given.pp_stages > 1)
         return (
-            f"{split.prefill_replicas} replicas x {prefill} GPUs + {split.decode_replicas} x {decode}{stages} need "
+            f"{prefill.replicas} replicas x {prefill.gpus} GPUs + {decode.replicas} x {decode.gpus}{stages} need "
             f"{needed} GPUs, there are {gpus}"
         )
     return ""

@@ -35,6 +35,8 @@ class Speculative(Variant):
     place = DRAFT
     regime = "speculative decoding"
 
+    apart = ("serving", "speculative")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether speculative decoding is given."""
         return settings.speculative is not None

@@ -17,6 +17,8 @@ class Swapping(Variant):
 
     regime = "swapping"
 
+    apart = ("serving", "preemption")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether preemption is by swap."""
         return settings.preemption == "swap"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
+from simsys.build.rules.findings import Findings
+from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.serving import ServingConfig
+from simsys.costs.measured_passes import MeasuredPasses
 from simsys.executors.executor import Executor
 from simsys.framework import DecodePhase
 from simsys.model.model import Model
@@ -34,6 +37,9 @@ class Variant(ABC):
 
     regime = ""
     """The regime of its measurements; empty if they count as measurements of plain engines."""
+
+    apart: KeyPath = ()
+    """The setting that turns it on, if it is not available for data-parallel ranks that share their experts."""
 
     @abstractmethod
     def on(self, settings: ServingConfig) -> bool:
@@ -73,6 +79,10 @@ class Variant(ABC):
         """The decode phase, which generates tokens."""
         return None
 
+    def passes(self, setup: ServingMemory) -> MeasuredPasses | None:
+        """Measured forward passes in place of the costs of kernels."""
+        return None
+
     def intake(self, setup: ServingMemory) -> Intake | None:
         """The intake that requests pass before the scheduler of an engine receives them."""
         return None
@@ -95,3 +105,22 @@ def variant(kind: type[Variant]) -> type[Variant]:
 def variants_of(settings: ServingConfig) -> list[Variant]:
     """The variants that the settings turn on."""
     return [each for each in VARIANTS if each.on(settings)]
+
+
+@rule("parallelism.attention_dp")
+def beside_shared_experts(parts: Parts, found: Findings) -> None:
+    """Ranks in lock-step have one stage, and only the variants that allow it."""
+    config, given = parts.config, parts.config.parallelism
+    if config.serving is None or not attends_in_parallel(config):
+        return
+    given_ones = {"pp_stages": given.pp_stages > 1, "sequence_parallel": given.sequence_parallel}
+    written = [("parallelism", key) for key, is_given in given_ones.items() if is_given]
+    for path in (*written, *(each.apart for each in variants_of(config.serving) if each.apart)):
+        found.error(path, f"{path[-1]} with attention_dp is not available; remove one of them")
+
+
+def attends_in_parallel(config: SimulationConfig) -> bool:
+    """Whether any replicas of a serving scenario have several data-parallel ranks that share their experts."""
+    split = config.serving.disaggregated if config.serving is not None else None
+    pools = split.pools(config.parallelism) if split is not None else (config.parallelism,)
+    return any(pool.attention_dp > 1 for pool in pools)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from simsys.executors.communication.base import Communication
 from simsys.executors.core import Core
 from simsys.executors.steps.closed_form import ClosedFormRuns
+from simsys.executors.steps.cohort import Cohort
+from simsys.executors.steps.cohort_runs import CohortRuns
 from simsys.executors.steps.drafting import DraftingRuns
 from simsys.executors.steps.passes import NAME, PassOn
 from simsys.executors.steps.pipeline import Pipeline
@@ -18,6 +20,7 @@ from simsys.executors.steps.summed_passes import SummedPasses
 from simsys.model.batch import Batch
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
+from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 from simsys.starter import Drafting, Stepper
 
@@ -55,6 +58,12 @@ class MultiStepRuns(TeamRuns):
         if self.core.varies():
             return super().drafting(team, drafting, forward, done)
         return DraftingRuns(self.core, team, drafting, done, self.idle.tally, self.longest)
+
+    def cohort(self, lockstep: LockStep) -> Cohort:
+        """Stretches of steps as one event, if the hardware stays as it is."""
+        if self.core.varies():
+            return super().cohort(lockstep)
+        return CohortRuns(self.core, lockstep, self.longest)
 
     def pipeline(
         self,

@@ -11,9 +11,13 @@ from simsys.executors.communication.base import Communication
 from simsys.executors.component import Component
 from simsys.executors.core import Core
 from simsys.executors.own_work import SERVING
+from simsys.executors.steps.cohort import Cohort
+from simsys.executors.steps.cohort_runs import CohortRuns
+from simsys.executors.steps.cohort_steps import CohortSteps
 from simsys.executors.steps.passes import NAME, Passes, PassOn
 from simsys.ops import Forward, Pipelined
 from simsys.parallel.layout import Group
+from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device import Device
 from simsys.starter import Drafting, Stepper
@@ -30,6 +34,7 @@ class ServingPasses(Component, ABC):
     def __init__(self, core: Core, communication: Communication) -> None:
         super().__init__(core)
         self.communication = communication
+        self._cohorts: dict[LockStep, Cohort] = {}
 
     @abstractmethod
     def forward(self, op: Forward) -> Event:
@@ -90,3 +95,23 @@ class ServingPasses(Component, ABC):
         """
         self.serves()
         return Passes(self.core, rank, forward, done)
+
+    def lockstep(self, lockstep: LockStep, rank: int, done: Callable[[int], None]) -> Stepper:
+        """The stepper of one of the data-parallel ranks that share their experts.
+
+        Args:
+            lockstep: The ranks, and the passes of a step.
+            rank: The first GPU of the rank.
+            done: Called after a run of steps, with their number.
+        """
+        self.serves()
+        found = self._cohorts.get(lockstep)
+        if found is None:
+            found = self._cohorts[lockstep] = self.cohort(lockstep)
+        return found.member(rank, done)
+
+    def cohort(self, lockstep: LockStep) -> Cohort:
+        """What carries out the steps of data-parallel ranks: one by one, or in closed form where halves overlap."""
+        if lockstep.halves:
+            return CohortRuns(self.core, lockstep, 1)
+        return CohortSteps(self.core, lockstep, self.start)

@@ -1,0 +1,122 @@
+"""A pass of data-parallel ranks that share their experts, by who waits for whom.
+
+Each rank passes its own requests through attention and dense layers (`own`). Tokens then go to their experts and come
+back (`exchange`), and all GPUs compute the experts' work for the tokens of all ranks (`experts`). So no rank can be
+ahead of another one by more than a layer. A pass lasts as long as the own part of the rank with most work, the
+exchange and the experts' part together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from simsys.errors import InternalError
+from simsys.parallel.layout import Group
+from simsys.parallel.passes import ForwardPass, RepeatedBlock
+from simsys.parallel.segments import Segment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LockStep:
+    """Data-parallel ranks of a serving replica that share their experts.
+
+    Args:
+        teams: The GPUs of each data-parallel rank.
+        everyone: The GPUs of all of them.
+        own: A GPU's share of what a data-parallel rank computes for its own requests.
+        exchange: The collectives of `everyone`.
+        experts: A GPU's share of the routed experts.
+        sent: Whether tokens are sent, so that the rank with most of them decides, or gathered everywhere.
+        load: Tokens of the busiest expert-parallel rank over the mean.
+        halves: Whether each batch is processed in two halves, of which one computes while the other one communicates.
+        layers: Layers with experts.
+    """
+
+    teams: tuple[Group, ...]
+    everyone: Group
+    own: ForwardPass
+    exchange: ForwardPass
+    experts: ForwardPass
+    sent: bool = False
+    load: float = 1.0
+    halves: bool = False
+    layers: int = 1
+
+    def mean_tokens(self, tokens: float, idle: int) -> float:
+        """Tokens of a data-parallel rank on average; a rank without requests passes one token."""
+        return (tokens + idle) / len(self.teams)
+
+    def exchanged_tokens(self, mean: float, most: float) -> float:
+        """Tokens that size the exchange.
+
+        Args:
+            mean: Tokens of a data-parallel rank on average.
+            most: Tokens of the data-parallel rank with most.
+        """
+        return max(mean, most / self.load) if self.sent else mean
+
+    def pass_s(self, compute_s: float, exchange_s: float) -> float:
+        """Duration of a pass of computation and communication.
+
+        Two halves take turns on two resources. With C and D the times of computation and communication of both, each
+        layer takes max(C, D) / L; the first computation and the last communication of a half overlap with nothing.
+        """
+        if not self.halves:
+            return compute_s + exchange_s
+        alone = self.alone
+        return (1.0 - alone) * max(compute_s, exchange_s) + alone * (compute_s + exchange_s)
+
+    @property
+    def alone(self) -> float:
+        """Share of the work of two halves that is not overlapped: a half of a layer at the begin and at the end."""
+        return 0.5 / self.layers
+
+
+def parts(plan: ForwardPass) -> tuple[ForwardPass, ForwardPass, ForwardPass]:
+    """Divide a GPU's share of a model into its own part, the exchanges, and the part of the routed experts.
+
+    Raises:
+        InternalError: If there are no experts that several data-parallel ranks share.
+    """
+    exchange = _piece(plan, "exchange", _exchanges)
+    if not exchange.stretches:
+        raise InternalError(f"{plan.name} has no experts to share")
+    return _piece(plan, "own", _own), exchange, _piece(plan, "experts", _experts)
+
+
+def expert_layers(plan: ForwardPass) -> int:
+    """Number of layers with exchanges."""
+    return sum(each.repeat for each in plan.stretches if any(map(_sends, each.segments)))
+
+
+def _piece(plan: ForwardPass, name: str, kept: Callable[[Segment], Segment | None]) -> ForwardPass:
+    stretches: list[RepeatedBlock] = []
+    for each in plan.stretches:
+        segments = tuple(found for segment in each.segments if (found := kept(segment)) is not None)
+        if segments:
+            stretches.append(replace(each, segments=segments))
+    return replace(plan, name=f"{plan.name} {name}", stretches=tuple(stretches))
+
+
+def _sends(segment: Segment) -> bool:
+    return segment.exchange is not None and segment.exchange.over == "expert"
+
+
+def _routed(segment: Segment) -> bool:
+    return any(operator.experts > 1 for operator in segment.operators)
+
+
+def _own(segment: Segment) -> Segment | None:
+    if _routed(segment):
+        return None
+    kept = replace(segment, exchange=None) if _sends(segment) else segment
+    return kept if kept.operators or kept.exchange is not None else None
+
+
+def _exchanges(segment: Segment) -> Segment | None:
+    return Segment((), segment.exchange) if _sends(segment) else None
+
+
+def _experts(segment: Segment) -> Segment | None:
+    return replace(segment, exchange=None) if _routed(segment) else None

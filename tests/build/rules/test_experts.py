@@ -1,0 +1,95 @@
+"""Degrees of data-parallel ranks that share their experts: what does not fit is refused at its line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simsys.check import check_config
+from simsys.config.experiment import SimulationConfig
+from tests.helpers.each_case import each_case
+
+MIXTURE = {"name": "gpt-oss-20b"}
+WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 64, "output_tokens": 8, "num_requests": 4}
+
+
+def problems(model: dict[str, Any] = MIXTURE, gpus: int = 8, **sections: Any) -> list[str]:
+    config = SimulationConfig(
+        hardware={"profile": "dgx-h100", "gpus_per_node": gpus},
+        model=model,
+        workload=WORKLOAD,
+        serving={"precision": "bf16", **sections.pop("serving", {})},
+        **sections,
+    )
+    return [f"{each.path}: {each.message}" for each in check_config(config)]
+
+
+FIT = [
+    {"attention_dp": 8, "ep_degree": 8},
+    {"attention_dp": 8, "ep_degree": 2},
+    {"attention_dp": 4, "tp_degree": 2, "ep_degree": 8},
+    {"attention_dp": 2, "ep_degree": 2},
+    {"attention_dp": 2, "dp_degree": 4},
+]
+
+
+@pytest.mark.parametrize("degrees", FIT)
+def test_degrees_that_match_are_accepted(degrees: dict[str, int]) -> None:
+    assert problems(parallelism=degrees) == []
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    (
+        {"parallelism": {"attention_dp": 4, "tp_degree": 2, "ep_degree": 16}},
+        "parallelism.ep_degree: ep_degree 16 does not divide attention_dp 4 x tp_degree 2 = 8 GPUs that share the "
+        "experts; ",
+    ),
+    ({"parallelism": {"attention_dp": 3, "ep_degree": 3}, "gpus": 6}, "ep_degree 3 does not divide 32 experts"),
+    ({"parallelism": {"attention_dp": 16, "ep_degree": 16}}, "attention_dp 16 x pp 1 = 16 does not divide 8 GPUs"),
+    ({"parallelism": {"attention_dp": 3}, "gpus": 8}, "parallelism.attention_dp: tp 1 x attention_dp 3"),
+    ({"parallelism": {"attention_dp": 2, "pp_stages": 2}}, "parallelism.pp_stages: pp_stages with attention_dp"),
+    ({"parallelism": {"attention_dp": 2}, "model": {"name": "Llama3-8B"}}, "Llama3-8B has no experts to share"),
+    (
+        {
+            "parallelism": {"attention_dp": 2},
+            "serving": {"speculative": {"draft_tokens": 1, "acceptance_rate": 0.5, "draft_layers": 1}},
+        },
+        "serving.speculative: speculative with attention_dp is not available",
+    ),
+    ({"parallelism": {"attention_dp": 2}, "serving": {"autoscaling": {}}}, "serving.autoscaling: autoscaling with"),
+    (
+        {
+            "serving": {
+                "disaggregated": {
+                    "prefill_replicas": 1,
+                    "decode_replicas": 1,
+                    "prefill_attention_dp": 4,
+                    "decode_attention_dp": 4,
+                    "decode_ep_degree": 8,
+                }
+            }
+        },
+        "serving.disaggregated.decode_ep_degree: ep_degree 8 does not divide attention_dp 4 x tp_degree 1 = 4 GPUs",
+    ),
+    (
+        {"serving": {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 2, "decode_attention_dp": 4}}},
+        "serving.disaggregated: 1 replicas x 1 GPUs + 2 x 4 need 9 GPUs, there are 8",
+    ),
+]
+
+
+@each_case(("case", "message"), BAD)
+def test_degrees_that_do_not_match_are_refused_at_their_line(case: dict[str, Any], message: str) -> None:
+    found = problems(**case)
+    assert any(message in each for each in found), found
+
+
+def test_training_has_other_degrees() -> None:
+    config = SimulationConfig(
+        hardware={"profile": "dgx-h100"},
+        model=MIXTURE,
+        training={"batch_size_per_gpu": 1, "num_iterations": 1},
+        parallelism={"attention_dp": 8},
+    )
+    assert "parallelism.attention_dp" in [each.path for each in check_config(config)]

@@ -1,0 +1,142 @@
+"""Data-parallel ranks in lock-step: all levels of detail agree, the slowest rank decides, runs may be cut anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simsys.build.job import build_job
+from simsys.build.serving import ServingJob
+from simsys.check import check_config
+from simsys.config.experiment import SimulationConfig
+from simsys.metrics.result import RunResult
+from simsys.simulation import simulate
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "one GPU each": {"attention_dp": 4, "ep_degree": 4},
+    "experts divided by tensor parallelism": {"attention_dp": 4},
+    "both": {"attention_dp": 4, "ep_degree": 2},
+    "two GPUs each": {"tp_degree": 2, "attention_dp": 2, "ep_degree": 4},
+    "two nodes": {"tp_degree": 2, "attention_dp": 4, "ep_degree": 8},
+    "two replicas": {"attention_dp": 2, "ep_degree": 2, "dp_degree": 2},
+}
+FIGURES = ("duration", "mean_ttft_ms", "mean_tpot_ms", "p99_e2el_ms", "total_output_tokens")
+
+
+def config(layout: dict[str, Any], lod: str = "medium", *, gpus: int = 0, **sections: Any) -> SimulationConfig:
+    gpus = gpus or layout.get("tp_degree", 1) * layout["attention_dp"] * layout.get("dp_degree", 1)
+    workload = {
+        "arrivals": {"kind": "poisson", "rate": "40 req/s"},
+        "prompt_tokens": {"kind": "uniform", "low": 10, "high": 900},
+        "output_tokens": {"kind": "uniform", "low": 1, "high": 40},
+        "num_requests": 30,
+        **sections.pop("workload", {}),
+    }
+    nodes = 1 if gpus <= 6 else 2
+    simulation = {"lod": lod, **sections.pop("simulation", {})}
+    found = SimulationConfig(
+        hardware={"profile": "dgx-h100", "gpus_per_node": gpus // nodes, "num_nodes": nodes},
+        model={"name": "gpt-oss-20b"},
+        parallelism=layout,
+        serving={"precision": "bf16", **sections.pop("serving", {})},
+        workload=workload,
+        simulation=simulation,
+        **sections,
+    )
+    assert check_config(found) == []
+    return found
+
+
+def figures(result: RunResult) -> list[float]:
+    return [result.metrics[name] for name in FIGURES]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_levels_agree(layout: str) -> None:
+    high, medium, occupied = (
+        simulate(config(LAYOUTS[layout], lod, simulation={"occupy_links": links}))
+        for lod, links in (("high", "auto"), ("medium", "auto"), ("medium", True))
+    )
+    assert figures(medium) == pytest.approx(figures(high), rel=1e-9)
+    assert figures(occupied) == pytest.approx(figures(high), rel=1e-9)
+    shares = [each.metrics["gpu_utilization"] for each in (high, medium)]
+    assert shares[1] == pytest.approx(shares[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_single_steps_take_as_long(host: bool) -> None:
+    layout = LAYOUTS["one GPU each"]
+    runs = [
+        simulate(config(layout, serving={"stepping": stepping, "async_scheduling": host}))
+        for stepping in (False, True)
+    ]
+    assert figures(runs[0]) == pytest.approx(figures(runs[1]), rel=1e-12)
+
+
+def test_equal_ranks_take_as_long_as_one_alone() -> None:
+    """Without imbalance, all ranks have equal batches: a step is the sum of its three parts, in closed form."""
+    both = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 256, "output_tokens": 20, "num_requests": 4}
+    layout = LAYOUTS["one GPU each"]
+    equal = simulate(config(layout, workload=both))
+    assert equal.metrics["mean_tpot_ms"] == pytest.approx(equal.metrics["p99_tpot_ms"], rel=1e-9)
+    fewer = simulate(config(layout, workload={**both, "num_requests": 1}))
+    assert fewer.metrics["mean_ttft_ms"] < equal.metrics["mean_ttft_ms"]  # experts and exchange have fewer tokens
+    assert fewer.metrics["mean_tpot_ms"] == equal.metrics["mean_tpot_ms"]  # the others pass a dummy token each
+
+
+def test_a_long_prompt_delays_the_other_ranks() -> None:
+    """A rank that prefills holds up ranks that decode, as all need all experts."""
+    at_once = {"arrivals": {"kind": "all_at_once"}, "output_tokens": 30, "num_requests": 4}
+    layout = LAYOUTS["one GPU each"]
+    unequal = {"kind": "uniform", "low": 16, "high": 8000}
+    result = simulate(config(layout, workload={**at_once, "prompt_tokens": unequal}))
+    assert result.metrics["p50_ttft_ms"] == pytest.approx(result.metrics["p99_ttft_ms"], rel=1e-9)
+    alone = simulate(config({"dp_degree": 4, "attention_dp": 1}, workload=at_once | {"prompt_tokens": 16}))
+    assert alone.metrics["p50_ttft_ms"] < result.metrics["p50_ttft_ms"]
+
+
+def test_requests_are_dealt_to_the_ranks() -> None:
+    """Each rank is an engine of its own for the router, with a KV cache of its own."""
+    job = build_job(config(LAYOUTS["two GPUs each"]))
+    assert isinstance(job, ServingJob)
+    assert len(job.roles()) == 2
+    assert job.num_gpus == 4
+    whole = build_job(config({"attention_dp": 4}))
+    assert isinstance(whole, ServingJob)
+    assert whole.memory_bytes["weights"] > job.memory_bytes["weights"]  # dense layers are on every rank
+
+
+def test_a_run_may_end_early() -> None:
+    result = simulate(config(LAYOUTS["one GPU each"], workload={"num_requests": 200}, simulation={"duration": "1 s"}))
+    again = simulate(
+        config(LAYOUTS["one GPU each"], "high", workload={"num_requests": 200}, simulation={"duration": "1 s"})
+    )
+    assert 0 < result.metrics["completed"] < 200
+    assert result.metrics["completed"] == again.metrics["completed"]
+    assert result.metrics["total_output_tokens"] == again.metrics["total_output_tokens"]
+
+
+def test_preempted_requests_come_back() -> None:
+    crowded = {"num_gpu_blocks_override": 90, "max_num_seqs": 16}
+    result = simulate(
+        config(LAYOUTS["one GPU each"], serving=crowded, workload={"output_tokens": 300, "num_requests": 60})
+    )
+    assert result.metrics["completed"] == 60
+
+
+def test_pools_have_layouts_of_their_own() -> None:
+    """Prefill on two data-parallel ranks of one replica, decode on four of another: all requests end, all levels."""
+    split = {
+        "prefill_replicas": 1,
+        "decode_replicas": 1,
+        "prefill_attention_dp": 2,
+        "prefill_ep_degree": 2,
+        "decode_attention_dp": 4,
+        "decode_ep_degree": 4,
+    }
+    runs = []
+    for lod in ("medium", "high"):
+        runs.append(simulate(config({"attention_dp": 1}, lod, gpus=6, serving={"disaggregated": split})))
+    assert runs[0].metrics["completed"] == 30
+    assert figures(runs[0]) == pytest.approx(figures(runs[1]), rel=1e-3)
