@@ -39,8 +39,8 @@ def figures(settings: dict) -> dict:
 pd.DataFrame({name: figures(settings) for name, settings in VARIANTS.items()}).T
 
 # %% [markdown]
-# The algorithm of the all-reduce: `auto` follows NCCL's tuning model. On these nodes, whose four GPUs share one network
-# card, hierarchical rings would be faster.
+# The algorithm of the all-reduce: `auto` follows NCCL's tuning model. On these nodes, whose four GPUs share one
+# network card, hierarchical rings would be faster.
 
 # %%
 pd.DataFrame(
