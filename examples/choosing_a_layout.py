@@ -46,4 +46,3 @@ for loss in simulator.losses():
 # The distance between the first layouts is often smaller than the error of the prediction. The search states the
 # loss to expect from this choice, from measured sets of layouts. The same from the command line, with the files that
 # start Megatron-LM: `simsys search FILE --emit launch --for megatron`.
-

@@ -68,4 +68,3 @@ table[table["metric"].isin(["median_ttft_ms", "median_tpot_ms", "output_throughp
 # If the difference is larger than the expected error of the run, look for a setting that differs: the release of the
 # engine, `max_num_batched_tokens`, CUDA graphs, the precision of the KV cache, prefix caching. Fit your own profile
 # with `simsys calibrate` only when the settings agree.
-
