@@ -14,13 +14,15 @@ from pathlib import Path
 from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
 from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, own_folders, profile_names
 from simsys.config.hardware_schema import Profile
-from simsys.config.profile_library import Kind
+from simsys.config.profile_library import ALIASES, Kind
 from simsys.errors import SimsysError, UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
 from simsys.model.model_db import model_names
 from simsys.platform.fabrics import TOPOLOGY_TYPES
+from simsys.report.examples import EXAMPLES, example_facts, example_row
 from simsys.report.model_facts import Facts, model_facts, model_row
+from simsys.report.setting_facts import setting_facts, setting_names, setting_row
 from simsys.user_modules import import_user_module, place_in_user_module
 
 
@@ -89,6 +91,12 @@ def _own() -> tuple[Path, ...]:
 
 def _names(kind: Kind) -> Callable[[], Sequence[str]]:
     return lambda: profile_names(kind, _own())
+
+
+def aliases(kind: str, name: str) -> list[str]:
+    """Short names of what has this name, if it has any."""
+    short = ALIASES.get(SINGULAR.get(kind, kind), {})
+    return [each for each, full in short.items() if full == name]
 
 
 def _gpu_row(name: str) -> Facts:
@@ -223,6 +231,8 @@ CATALOGUES = {
     "collectives": Catalogue(_algorithm_names, _collective_row, _collective_facts),
     "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),
     "metrics": Catalogue(lambda: list(metrics_by_name()), _metric_row, _metric_facts),
+    "settings": Catalogue(setting_names, setting_row, setting_facts),
+    "examples": Catalogue(lambda: list(EXAMPLES), example_row, example_facts),
 }
 """All kinds by their plural, as the command line uses it."""
 
