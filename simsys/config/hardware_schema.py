@@ -34,8 +34,11 @@ CollectiveKind: TypeAlias = Literal[
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
-UNSOURCED = frozenset({"name", "vendor", "sources", "fits", "price"})
+UNSOURCED = frozenset({"name", "aliases", "vendor", "sources", "fits", "price"})
 """Fields that need no entry in `sources`; a price has its own source."""
+
+Protocol: TypeAlias = Literal["LL", "LL128", "Simple"]
+"""NCCL's protocols, as in `simsys.collectives.nccl`."""
 
 
 class Fit(FrozenModel):
@@ -93,11 +96,14 @@ class Profile(FrozenModel):
 
     Args:
         name: The file's name without ``.yaml``.
+        aliases: Further names of the profile, such as those of a cloud's instance types; a file of exactly such a name
+            takes precedence. Not inherited.
         sources: Sources of the numbers, by field.
         fits: For fitted fields: the measurements and the errors of the fit.
     """
 
     name: Annotated[str, Field(min_length=1)]
+    aliases: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     sources: dict[str, Annotated[str, Field(min_length=1)]]
     fits: dict[str, Fit] = Field(default_factory=dict)
 
@@ -271,6 +277,7 @@ class NodeProfile(Profile):
         gpus_per_node: Number of GPUs.
         interconnect: What joins them.
         nics: Its network cards; left out, for one machine alone.
+        fabric: Name of the fabric between such machines, unless the experiment names one.
         host: Processors and memory of the host.
         shared_memory_bandwidth: Bandwidth of the memory that all devices together reach, if they share one: each has
             at most its part. Left out, every device has a memory of its own.
@@ -281,15 +288,25 @@ class NodeProfile(Profile):
     gpus_per_node: Count
     interconnect: Interconnect
     nics: Nics | None = None
+    fabric: str | None = None
     host: Host | None = None
     shared_memory_bandwidth: BytesPerSecond | None = None
     price: Price | None = None
 
 
 class FabricProfile(Profile):
-    """A network between nodes: line rate of one port, latency of one switch, and ports of a switch (`radix`)."""
+    """A network between nodes.
+
+    Args:
+        kind: Its family of standards.
+        bandwidth: Line rate of one port.
+        latency: Of one switch.
+        radix: Ports of a switch.
+        nccl_protocols: NCCL's protocols that its transport allows between nodes; left out, all.
+    """
 
     kind: Literal["infiniband", "ethernet"]
     bandwidth: BytesPerSecond
     latency: NonNegativeSeconds
     radix: Count | None = None
+    nccl_protocols: Annotated[tuple[Protocol, ...], Field(min_length=1)] | None = None
