@@ -23,8 +23,8 @@ from simsys.config.hardware import (
     load_node,
     missing_settings,
 )
-from simsys.config.hardware_schema import Interconnect
 from simsys.config.network import NetworkConfig
+from simsys.config.node_schema import Interconnect
 from simsys.errors import ConfigError, Problem
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Nics, NodeInside, PcieTree

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 from simsys.config.document import Document
 from simsys.config.engine_schema import EngineProfile
-from simsys.config.hardware_schema import FabricProfile, GpuProfile, NodeProfile, Profile
+from simsys.config.hardware_schema import GpuProfile, Profile
+from simsys.config.node_schema import FabricProfile, NodeProfile
 from simsys.config.profile_layers import Layer, Layers, fit_layer, merged, profile_layer, taken_over
 from simsys.config.profile_library import (
     Given,
