@@ -25,7 +25,7 @@ from tests.helpers.places import ROOT
 MODULES = (DataParallel, Schedule, Scheduler)
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md"]
+TEXTS = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
 KINDS = {"tutorials", "how-to", "reference", "explanation"}
 MOST_PAGES = 30
 THEIRS = "docs/design/metrics.md"
