@@ -21,6 +21,7 @@ from simsys.build.serving_precision import precision_of, precision_warnings
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.variants.variant import Variant, variants_of
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
+from simsys.collectives.expert_kernels import with_expert_kernel
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import Problem
@@ -70,7 +71,18 @@ class ServingJob(ServingMemory):
             launches=self.launches,
             stepping=self.settings.stepping,
             async_scheduling=bool(self.settings.async_scheduling),
+            own_algorithms=self._expert_kernels(),
         )
+
+    def _expert_kernels(self) -> dict[tuple[int, ...], Choose]:
+        """Kernels that send tokens to their experts, by the ranks of their groups."""
+        choose, found = self._collectives(), dict[tuple[int, ...], Choose]()
+        for pool in self.pools:
+            kernel = pool.experts.kernel
+            if kernel is not None:
+                for replica in range(0, pool.layout.data, pool.attention_dp):
+                    found[pool.lockstep(replica).everyone.ranks] = with_expert_kernel(choose, kernel)
+        return found
 
     def _collectives(self) -> Choose:
         """Algorithms of collectives; the engine's own all-reduce is among them where it works."""

@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.engine_defaults import Release
+from simsys.config.experts import ExpertsConfig
 from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds
 
@@ -168,6 +169,9 @@ class ServingConfig(FrozenModel):
         default=None, description="Speculative decoding: the draft model, drafted tokens per step, and acceptance rate"
     )
     lora: LoraConfig | None = Field(default=None, description="LoRA adapters that are served together with the model")
+    experts: ExpertsConfig | None = Field(
+        default=None, description="Dispatch, popularity and balance of the experts of a mixture"
+    )
     communication_pattern: CommunicationPattern = Field(
         default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto selects the fastest"
     )
