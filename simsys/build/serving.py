@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,7 @@ from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
@@ -154,14 +156,22 @@ class ServingJob(ServingMemory):
         """
         sequences = Sequences(self.requests)
         replicas = [
-            (pool, pool.teams(number), self._team(pool, number, executor))
+            (pool, pool.teams(number), self._team(pool, number, executor), number)
             for pool in self.pools
             for number in range(pool.layout.data)
         ]
+        together = defaultdict[tuple[int, int, int], list[Intake]](list)  # intakes of data-parallel ranks of a replica
         engines = [
-            self._engine(executor, sequences, pool, team, groups[stage].ranks[0])
+            self._engine(
+                executor,
+                sequences,
+                pool,
+                team,
+                groups[stage].ranks[0],
+                together[pool.first_rank, stage, number // pool.attention_dp],
+            )
             for stage in self.stage_numbers
-            for pool, groups, team in replicas
+            for pool, groups, team, number in replicas
         ]
         source = self._first(each.source(self, executor, engines) for each in self.variants)
         source, run_s = source or self._source(executor, engines), self.config.simulation.duration
@@ -205,7 +215,15 @@ class ServingJob(ServingMemory):
         """The part made by the first variant that makes it; None if no variant does."""
         return next((part for part in made if part is not None), None)
 
-    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingMemory, team: Team, rank: int) -> Engine:
+    def _engine(
+        self,
+        executor: Executor,
+        sequences: Sequences,
+        pool: ServingMemory,
+        team: Team,
+        rank: int,
+        together: list[Intake],
+    ) -> Engine:
         """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
         kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
         kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)
@@ -225,7 +243,7 @@ class ServingJob(ServingMemory):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if pool.only_decodes else self._first(each.intake(self) for each in self.variants),
+            intake=None if pool.only_decodes else self._first(each.intake(pool, together) for each in self.variants),
             log=log,
         )
         executor.at_end(made.check_finished)

@@ -175,7 +175,9 @@ class ServingSetup:
     @cached_property
     def _locksteps(self) -> list[LockStep]:
         size = self.attention_dp
-        groups = [[self.teams(first + place)[0] for place in range(size)] for first in range(0, self.layout.data, size)]
+        groups = [
+            [self.teams(first + place)[0] for place in range(size)] for first in range(0, self.layout.data, size)
+        ]
         moved_bytes = expert_bytes(self.plan, self.precision)
         return self.experts.locksteps(self.plan, groups, moved_bytes)
 

@@ -1,8 +1,8 @@
 """Kernels that send tokens to their experts and results back: DeepEP's, with the costs of its published figures.
 
 The figures are those of the README of deepseek-ai/DeepEP: H800 (NVLink of about 160 GB/s), one card of 400 Gb/s (50
-GB/s) for each GPU, hidden size 7168, 8 experts a token, dispatch in fp8 (7.57 MB of 128 tokens with scales) and combine
-in 16 bit (14.68 MB).
+GB/s) for each GPU, hidden size 7168, 8 experts a token, dispatch in fp8 (7.57 MB of 128 tokens with scales) and
+combine in 16 bit (14.68 MB).
 
 ============  ==================  =================
 kernels       low latency: us     normal: GB/s
@@ -16,11 +16,11 @@ ranks         dispatch, combine   dispatch, combine
 256           194, 360
 ============  ==================  =================
 
-Two sizes give a constant and a bandwidth for each number of ranks. The constants are 38, 36, 29, 23, 4 and 17 us, whose
+Two sizes give a constant and a bandwidth for each number of ranks. The constants are 38, 36, 29, 23, 4 and 17 us; the
 median is 26 us. What leaves a node, (N - 8) / N of the bytes, then moves at 46, 45, 44, 38 and 42 GB/s: 0.88 of the
-card. Within a node the bytes move at the bandwidth of NVLink. Normal kernels send a token once to each node: 43, 58 and
-51 GB/s, what stays in the node counted, are up to 45 GB/s of what leaves it; within a node they reach 0.97 of NVLink.
-Their constant is not published; they exchange sizes before tokens, so two of the low-latency constants are assumed.
+card. Within a node the bytes move at the bandwidth of NVLink. Normal kernels send a token once to each node: 43, 58
+and 51 GB/s, what stays in the node counted, are up to 45 GB/s of what leaves it; within a node they reach 0.97 of
+NVLink. Their constant is not published; they exchange sizes before tokens, so two low-latency constants are assumed.
 """
 
 from __future__ import annotations

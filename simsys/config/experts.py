@@ -15,15 +15,17 @@ class ExpertsConfig(FrozenModel):
     """Routed experts of a replica with ``parallelism.attention_dp`` or ``ep_degree``.
 
     With `dispatch` ``all_gather``, all GPUs receive all tokens, and results are reduced and scattered, as in vLLM's
-    ``allgather_reducescatter`` and in SGLang and TensorRT-LLM without all-to-all backend. With ``all_to_all`` tokens are
-    sent to their experts by NCCL, otherwise by the kernels of DeepEP.
+    ``allgather_reducescatter`` and in SGLang and TensorRT-LLM without all-to-all backend. With ``all_to_all``, tokens
+    are sent to their experts by NCCL, otherwise by the kernels of DeepEP.
 
     The load of the busiest rank follows from `popularity_exponent` (Zipf: 0 for equal shares) or measured `counts` by
     expert; ``parallelism.expert_skew`` states it instead. `eplb` places experts by their load, with
     `redundant_experts` more replicas of the most popular ones. Every `rebalance_steps` steps all experts move once.
     """
 
-    dispatch: Dispatch = Field(default="all_gather", description="How tokens reach their experts, and results come back")
+    dispatch: Dispatch = Field(
+        default="all_gather", description="How tokens reach their experts, and results come back"
+    )
     decode_dispatch: Dispatch | None = Field(
         default=None, description="The same on decode replicas of disaggregated serving; by default as `dispatch`"
     )
@@ -56,7 +58,7 @@ class ExpertsConfig(FrozenModel):
             raise invalid("popularity_exponent and counts both say how popular experts are; keep one of them")
         if not self.eplb and (self.redundant_experts or self.rebalance_steps is not None):
             raise invalid("redundant_experts and rebalance_steps are settings of the balancer; write eplb: true")
-        if self.counts is not None and not sum(self.counts):
+        if self.counts is not None and not any(self.counts):
             raise invalid("counts are all 0, so no expert has tokens")
         if self.two_batch_overlap and self.shared_experts == "overlapped":
             raise invalid("with two_batch_overlap the other half hides the exchange; remove shared_experts")

@@ -159,6 +159,10 @@ class ServingConfig(FrozenModel):
     batch_wait_max_tokens_ratio: Fraction | None = Field(
         default=None, description="Share of max_num_batched_tokens at which prompts do not wait any longer"
     )
+    attention_dp_timeout_iters: NonNegativeInt = Field(
+        default=0,
+        description="Decode steps that prompts wait until each data-parallel rank has one, as in TensorRT-LLM",
+    )
     async_scheduling: bool | None = Field(
         default=None, description="Prepare a step during the one before; by default as the engine does"
     )

@@ -1,8 +1,8 @@
 """How unevenly the experts of a mixture are used, and how replicas of popular ones even it out.
 
 The balancer is that of DeepSeek (deepseek-ai/EPLB, its global policy): each additional slot gets a replica of the
-expert with most tokens per replica, and slots are then dealt to the ranks, the largest first, each to the rank with the
-fewest tokens that has room.
+expert with most tokens per replica, and slots are then dealt to the ranks, the largest first, each to the rank with
+the fewest tokens that has room.
 """
 
 from __future__ import annotations
