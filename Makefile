@@ -4,7 +4,7 @@
 
 help:      ## list these targets
 	@awk -F ': *## ' '/^[a-z-]+: *## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
-run:       ## simulate experiments/experiment_config.yaml
+run:       ## simulate experiments/experiment_config.yaml: five headlines (ARGS="--scenario NAME": one)
 	@sh scripts/dev.sh run $(ARGS)
 test:      ## the tests, but for the slow ones (ARGS="-m quick": a part, within half a minute)
 	@sh scripts/dev.sh test $(ARGS)
@@ -20,7 +20,7 @@ bench-quick: ## the levels of detail beside each other, within a minute
 	@sh scripts/dev.sh bench-quick $(ARGS)
 docs:      ## the documentation as a site, in build/site
 	@sh scripts/dev.sh docs $(ARGS)
-lock:      ## write requirements.lock anew (needs uv)
+lock:      ## write requirements*.lock anew (needs uv)
 	@sh scripts/lock.sh
 clean:     ## remove caches and build results
 	@sh scripts/dev.sh clean

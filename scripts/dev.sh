@@ -6,6 +6,7 @@ cd -- "$(dirname -- "$0")/.."
 root=$(pwd -P)
 bin="$root/.venv/bin"
 lock="$root/.venv.lock"
+wanted=dev # what .venv is for: "run" has what simsys needs, "dev" also what its tests need
 
 fail() {
     echo "simsys: $*" >&2
@@ -17,7 +18,12 @@ is_ours() { # finished, in this place (a moved one would run the old place's cod
 }
 
 is_ready() { # and newer than what it is made from
-    is_ours && [ -z "$(find requirements.lock pyproject.toml -newer .venv/.ready)" ]
+    is_ours && [ -z "$(find requirements.lock requirements-run.lock pyproject.toml -newer .venv/.ready)" ] &&
+        { [ "$wanted" = run ] || [ -e .venv/.dev ]; }
+}
+
+requirements() { # what for development is installed stays so
+    if [ "$wanted" = dev ]; then echo requirements.lock; else echo requirements-run.lock; fi
 }
 
 find_python() { # sets $python
@@ -35,7 +41,7 @@ find_python() { # sets $python
 install_with_uv() {
     command -v uv >/dev/null || return
     [ -d .venv ] || uv venv --quiet --python "${PYTHON:->=3.11}" .venv || return
-    uv pip sync --quiet --python "$bin/python" --require-hashes requirements.lock || return
+    uv pip sync --quiet --python "$bin/python" --require-hashes "$(requirements)" || return
     uv pip install --quiet --python "$bin/python" --no-deps --no-build-isolation -e .
 }
 
@@ -46,7 +52,7 @@ install_with_pip() {
         "$python" -m venv .venv
     fi
     export PIP_DISABLE_PIP_VERSION_CHECK=1
-    "$bin/python" -m pip install --quiet --require-hashes -r requirements.lock
+    "$bin/python" -m pip install --quiet --require-hashes -r "$(requirements)"
     "$bin/python" -m pip install --quiet --no-deps --no-build-isolation -e .
 }
 
@@ -89,11 +95,26 @@ make_venv() {
     if ! is_ready; then
         echo "simsys: preparing .venv (the first time takes about a minute)" >&2
         is_ours || rm -rf .venv
+        [ ! -e .venv/.dev ] || wanted=dev
         install_with_uv || install_with_pip
+        [ "$wanted" = run ] || : >.venv/.dev
         printf '%s\n' "$root" >.venv/.ready
     fi
     rm -rf "$lock"
     trap - EXIT HUP INT TERM
+}
+
+run_main_job() { # headlines; with arguments, what they say
+    "$bin/simsys" run experiments/experiment_config.yaml --quiet "$@" || exit
+    [ $# -eq 0 ] || return 0
+    cat <<'END'
+
+Details are in results/, a folder for each scenario. Next, type:
+
+  . .venv/bin/activate
+  simsys run experiments/experiment_config.yaml --scenario llama3-8b-1xH100-chat
+  simsys report results/*   # report.html: all of it with pictures
+END
 }
 
 usage() {
@@ -105,13 +126,16 @@ usage() {
 verb=$1
 shift
 case $verb in
+run) wanted=run ;;
+esac
+case $verb in
 run | test | test-all | test-browser | lint | bench | bench-quick | docs | venv) make_venv ;;
 esac
 case $verb in
 test | test-all) unset PYTHONDONTWRITEBYTECODE ;; # pytest caches the tests as it rewrites them: collecting takes half as long
 esac
 case $verb in
-run) exec "$bin/simsys" run experiments/experiment_config.yaml "$@" ;;
+run) run_main_job "$@" ;;
 test) exec "$bin/python" -m pytest -n auto --maxprocesses 8 "$@" ;;
 test-all) SIMSYS_THOROUGH=1 exec "$bin/python" -m pytest -n auto --maxprocesses 8 -m "not perfetto and not hta and not lab" "$@" ;;
 bench) exec "$bin/python" -m pytest benchmarks -m "slow or not slow" "$@" ;;

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from simsys.config.csv_table import CsvTable, at_setting
 from simsys.config.document import Document, KeyPath
-from simsys.config.edges import EdgeConfig, EdgeTable, read_edges
+from simsys.config.edges import EdgeConfig, read_edges
 from simsys.config.hardware import FabricProfile
 from simsys.config.network import SETTINGS_OF, NetworkConfig, RoutingConfig
 from simsys.config.validation import dotted, problem_at
@@ -85,7 +85,7 @@ def _placed(build: Callable[[], T]) -> T:
         raise ConfigError([Problem(str(error), f"network.{error.setting}")]) from None
 
 
-def _edges_of(path: Path) -> tuple[Sequence[EdgeConfig], Document | EdgeTable]:
+def _edges_of(path: Path) -> tuple[Sequence[EdgeConfig], Document | CsvTable]:
     """The edges of a file; a missing file is reported at the setting.
 
     Raises:
@@ -94,16 +94,13 @@ def _edges_of(path: Path) -> tuple[Sequence[EdgeConfig], Document | EdgeTable]:
     try:
         return read_edges(path)
     except ConfigError as error:
-        if os.path.isfile(path):  # unlike Path.is_file, false for invalid names
-            raise
-        at = dotted(("network", "edges_file"))
-        raise ConfigError([Problem(f"{each.file!r}: {each.message}", at) for each in error.problems]) from None
+        raise at_setting(error, path, ("network", "edges_file")) from None
 
 
 def _edges(network: NetworkConfig, num_nodes: int, gpus_per_node: int, folder: Path) -> list[Edge]:
     """The edges of a custom graph, checked against the cluster."""
     given: Sequence[EdgeConfig]
-    source: Document | EdgeTable | None = None
+    source: Document | CsvTable | None = None
     if network.edges_file is not None:
         given, source = _edges_of(path_from(folder, network.edges_file))
     else:

@@ -67,6 +67,8 @@ def regimes_of(job: Job, *, shared: bool = False) -> list[str]:
 def _model(job: Job) -> Iterator[str]:
     if job.model.experts > 1:
         yield "mixture of experts"
+    if any(operator.chosen for block in job.model.kinds_of_blocks for operator in block.operators):
+        yield "sparse attention"
     if job.model.family in FAMILIES:
         yield FAMILIES[job.model.family]
     given = job.config.parallelism

@@ -74,6 +74,7 @@ class ServingJob(ServingMemory):
             stepping=self.settings.stepping,
             async_scheduling=bool(self.settings.async_scheduling),
             own_algorithms=self._expert_kernels(),
+            passes=self._first(each.passes(self) for each in self.variants),
         )
 
     def _expert_kernels(self) -> dict[tuple[int, ...], Choose]:

@@ -16,6 +16,7 @@ def serving_assumptions(job: ServingMemory) -> list[str]:
     """Engine, precision, memory, parallelism and options of a job, a line each."""
     return [
         *_engine(job),
+        *(() if job.settings.passes else _launching(job)),
         *defaults_text(job.settings),
         *_precision(job),
         *_memory(job),
@@ -28,11 +29,17 @@ def serving_assumptions(job: ServingMemory) -> list[str]:
 def _engine(job: ServingMemory) -> Iterator[str]:
     engine = job.engine
     spec, speed = job.cluster.spec, job.cluster.spec.host_speed
+    layer = "" if job.settings.passes else f"{_us(engine.per_layer * spec.kernel_gap)} per layer, "
     yield (
-        f"engine profile {engine.name}: {_us(engine.per_layer * spec.kernel_gap)} per layer, "
+        f"engine profile {engine.name}: {layer}"
         f"{_us(engine.per_step / speed)} per step, {_us(engine.per_sequence / speed)} per sequence per step"
         f"{', overlapped with the previous step' if job.settings.async_scheduling else ''}"
     )
+    yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
+
+
+def _launching(job: ServingMemory) -> Iterator[str]:
+    """What is in a measured pass: launches, graphs and unequal lengths."""
     launch = f"{_us(job.launches.per_layer_s)} of launch time per dense layer, hidden behind longer kernels"
     graphs = job.graphs
     if graphs is None:
@@ -46,8 +53,7 @@ def _engine(job: ServingMemory) -> Iterator[str]:
     if job.hand_over_s:
         above = f"steps with more than {job.launches.above_tokens:g} prompt tokens"
         yield f"{above}: {_us(job.hand_over_s)} per token to send them to all ranks"
-    yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
-    skew = engine.length_skew or 1.0
+    skew = job.engine.length_skew or 1.0
     yield f"decode attention over sequences of unequal length: {skew:g} x the time of equal lengths"
 
 

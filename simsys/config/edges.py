@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args
 
@@ -14,13 +11,16 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from simsys.config.base import FrozenModel, invalid
-from simsys.config.document import MAX_BYTES, Document, KeyPath, Mark, plain_value, read_document
+from simsys.config.csv_table import CsvTable, Headings, read_csv_table
+from simsys.config.document import Document, plain_value, read_document
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, did_you_mean
-from simsys.input_files import ContentError, read_text
 from simsys.units import BytesPerSecond, NonNegativeSeconds
 
-COLUMNS = ("from", "to", "bandwidth", "latency", "bidirectional", "kind")
+HEADINGS = Headings(
+    known=("from", "to", "bandwidth", "latency", "bidirectional", "kind"),
+    needed=("from", "to"),
+    example="from,to,bandwidth,latency",
+)
 """Headings of a table of edges."""
 
 _BUILT_IN = frozenset(get_args(ErrorType))
@@ -112,22 +112,7 @@ class EdgeFile(FrozenModel):
     edges: Edges
 
 
-@dataclass(frozen=True)
-class EdgeTable:
-    """A CSV file of edges; problems are reported at its lines."""
-
-    name: str
-    data: dict[str, Any]
-    lines: tuple[int, ...]
-
-    def locate(self, path: KeyPath, *, key: bool = False) -> Mark | None:
-        """The line of an edge, or the line of the headings for all other paths."""
-        if len(path) > 1 and isinstance(path[1], int):
-            return Mark(self.name, self.lines[path[1]])
-        return Mark(self.name, 1)
-
-
-def read_edges(path: Path) -> tuple[tuple[EdgeConfig, ...], Document | EdgeTable]:
+def read_edges(path: Path) -> tuple[tuple[EdgeConfig, ...], Document | CsvTable]:
     """Read a file of edges: YAML with a list ``edges``, or CSV with a line of headings (from, to, bandwidth …).
 
     Returns:
@@ -136,55 +121,9 @@ def read_edges(path: Path) -> tuple[tuple[EdgeConfig, ...], Document | EdgeTable
     Raises:
         ConfigError: With every problem of the file.
     """
-    source = _read_table(path) if path.suffix.lower() == ".csv" else read_document(path)
+    is_table = path.suffix.lower() == ".csv"
+    source = read_csv_table(path, "edges", HEADINGS, _cell) if is_table else read_document(path)
     return validate(source, EdgeFile).edges, source
-
-
-def _read_table(path: Path) -> EdgeTable:
-    whole = Mark(str(path))
-    try:
-        text = read_text(path, MAX_BYTES)
-    except FileNotFoundError:
-        raise ConfigError([whole.problem("no such file")]) from None
-    except OSError as error:
-        raise ConfigError([whole.problem(f"cannot be read: {error.strerror or error}")]) from None
-    except ValueError as error:
-        place = Mark(whole.file, error.line, error.column) if isinstance(error, ContentError) else whole
-        raise ConfigError([place.problem(str(error))]) from None
-    try:
-        rows, lines = _rows(text)
-    except csv.Error as error:
-        raise ConfigError([Mark(whole.file, 1).problem(f"not a table of comma-separated values: {error}")]) from None
-    return EdgeTable(str(path), {"edges": rows}, lines)
-
-
-def _rows(text: str) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
-    """The rows below the headings and the line number of each; an empty cell counts as missing."""
-    reader = csv.reader(StringIO(text), skipinitialspace=True, strict=True)
-    headings: list[str] = []
-    rows, lines = [], []
-    for row in reader:
-        cells = [cell.strip() for cell in row]
-        if not any(cells):
-            continue
-        if not headings:
-            headings = _headings(cells)
-            continue
-        extra = [f"column {number}" for number in range(len(headings) + 1, len(cells) + 1)]
-        pairs = zip([*headings, *extra], cells, strict=False)
-        rows.append({name: _cell(name, cell) for name, cell in pairs if cell})
-        lines.append(reader.line_num)
-    return rows, tuple(lines)
-
-
-def _headings(cells: list[str]) -> list[str]:
-    unknown = [cell for cell in cells if cell not in COLUMNS]
-    if unknown:
-        raise csv.Error(f"unknown heading {unknown[0]!r}{did_you_mean(unknown[0], COLUMNS)}")
-    missing = [name for name in ("from", "to") if name not in cells]
-    if missing:
-        raise csv.Error(f"no column {missing[0]!r}; the first line is such as: from,to,bandwidth,latency")
-    return cells
 
 
 def _cell(name: str, text: str) -> Any:

@@ -176,6 +176,11 @@ class ServingConfig(FrozenModel):
     experts: ExpertsConfig | None = Field(
         default=None, description="Dispatch, popularity and balance of the experts of a mixture"
     )
+    passes: str | None = Field(
+        default=None,
+        min_length=1,
+        description="CSV table of measured forward passes, relative to the experiment file, in place of kernel costs",
+    )
     communication_pattern: CommunicationPattern = Field(
         default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto selects the fastest"
     )

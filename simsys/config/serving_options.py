@@ -13,6 +13,10 @@ from simsys.units import NonNegativeSeconds, Seconds
 POOL_DEGREES = ("tp_degree", "attention_dp", "ep_degree")
 """Degrees of parallelism that prefill and decode replicas may have of their own."""
 
+ACCEPTANCE = ("acceptance_rate", "acceptance_length", "acceptance_of")
+"""Settings that say how many drafted tokens are accepted."""
+Rate = Annotated[float, Field(ge=0, le=1)]
+
 SHORTEST_INTERVAL_S = 1e-3
 """Shortest time between two decisions of the autoscaler."""
 
@@ -20,7 +24,9 @@ SHORTEST_INTERVAL_S = 1e-3
 class SpeculativeConfig(FrozenModel):
     """Speculative decoding: `draft_tokens` are drafted for each sequence and step, and verified in one pass.
 
-    `acceptance_rate` is the probability that a drafted token is accepted if all earlier ones are. Tokens are drafted
+    `acceptance_rate` is the probability that a drafted token is accepted if all earlier ones are: one number, or one
+    for each place of the draft. In its place, `acceptance_length` is the mean number of tokens per verification, the
+    model's own token included, and `acceptance_of` names measured lengths of the model DB. Tokens are drafted
     by `draft_model` (a name of the model DB), by `draft_layers` additional layers of the model itself with its head
     (multi-token prediction), or in `draft_cost` of time per token and step. If none is given, drafting costs nothing,
     which approximates n-gram look-up.
@@ -29,8 +35,17 @@ class SpeculativeConfig(FrozenModel):
     draft_tokens: Annotated[int, Field(strict=True, ge=1, le=64)] = Field(
         description="Tokens that are drafted for each sequence in each step"
     )
-    acceptance_rate: Annotated[float, Field(ge=0, le=1)] = Field(
-        description="Probability that a drafted token is accepted if all earlier ones are"
+    acceptance_rate: Rate | tuple[Rate, ...] | None = Field(
+        default=None,
+        description="Probability that a drafted token is accepted if all earlier ones are; one, or one for each place",
+    )
+    acceptance_length: Annotated[float, Field(ge=1, le=65)] | None = Field(
+        default=None, description="Mean tokens per verification, the model's own one included, in place of a rate"
+    )
+    acceptance_of: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Measured lengths of the model DB (acceptance_lengths.csv), such as glm-5.2-fp8 MTP thinking",
     )
     draft_model: str | None = Field(default=None, description="Model of the model DB that drafts")
     draft_layers: Annotated[int, Field(strict=True, ge=1, le=64)] | None = Field(
@@ -43,6 +58,17 @@ class SpeculativeConfig(FrozenModel):
         ways = [name for name in ("draft_model", "draft_layers", "draft_cost") if getattr(self, name) is not None]
         if len(ways) > 1:
             raise invalid(f"tokens are drafted in one way, not by {' and '.join(ways)}; keep one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _one_acceptance(self) -> Self:
+        given = [name for name in ACCEPTANCE if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise invalid(f"acceptance is given in one way: {', '.join(ACCEPTANCE)}; here are {len(given)}")
+        if isinstance(self.acceptance_rate, tuple) and len(self.acceptance_rate) != self.draft_tokens:
+            raise invalid(f"{len(self.acceptance_rate)} rates for {self.draft_tokens} draft_tokens; give one for each")
+        if self.acceptance_length is not None and self.acceptance_length > self.draft_tokens + 1:
+            raise invalid(f"at most {self.draft_tokens + 1} tokens per verification with {self.draft_tokens} drafted")
         return self
 
 

@@ -40,6 +40,21 @@ class StepLine(NamedTuple):
     steepest_s: float
     per_token_s: float
 
+    @classmethod
+    def of(
+        cls, compute_s: float, exchange_s: float, prompt: list[list[PromptBound]], decode: list[list[Line]]
+    ) -> StepLine:
+        """The line with these costs; arguments as its own."""
+        steepest_from = steepest_s = per_token_s = 0.0
+        for (one_s, by_one_s), (other_s, by_other_s) in decode:
+            if (by_other_s, other_s) > (by_one_s, one_s):
+                one_s, by_one_s, other_s, by_other_s = other_s, by_other_s, one_s, by_one_s
+            steepest_s += one_s
+            per_token_s += by_one_s
+            if by_one_s > by_other_s and other_s - one_s > steepest_from * (by_one_s - by_other_s):
+                steepest_from = (other_s - one_s) / (by_one_s - by_other_s)
+        return cls(compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s)
+
     def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
         """Durations of consecutive steps, with a closed form of their sum.
 
@@ -190,17 +205,8 @@ class PassCost:
         compute_s, exchange_s = self._token_seconds(batch)
         prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
         decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
-        steepest_from = steepest_s = per_token_s = 0.0
-        for (one_s, by_one_s), (other_s, by_other_s) in decode:
-            if (by_other_s, other_s) > (by_one_s, one_s):
-                one_s, by_one_s, other_s, by_other_s = other_s, by_other_s, one_s, by_one_s
-            steepest_s += one_s
-            per_token_s += by_one_s
-            if by_one_s > by_other_s and other_s - one_s > steepest_from * (by_one_s - by_other_s):
-                steepest_from = (other_s - one_s) / (by_one_s - by_other_s)
-        found = self._of_tokens[2 * prompts + alone][tokens] = StepLine(
-            compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s
-        )
+        line = StepLine.of(compute_s, exchange_s, prompt, decode)
+        found = self._of_tokens[2 * prompts + alone][tokens] = line
         return found
 
     def _logit_costs(self, logits: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ OUTSIDE = frozenset(
     {
         *("model.assume", "model.sequence_length", "parallelism.expert_skew"),
         *("serving.stepping", "serving.api_overhead"),
-        *("serving.speculative.acceptance_rate",),
+        *(f"serving.speculative.{name}" for name in ("acceptance_rate", "acceptance_length", "acceptance_of")),
     }
 )
 """Settings that describe the data or the simulation of serving; an engine has no options for them."""

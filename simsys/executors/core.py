@@ -8,6 +8,7 @@ from typing import Any
 from simpy.events import Event
 
 from simsys.costs.compute_speed import ComputeSpeed
+from simsys.costs.measured_passes import MeasuredPassCost
 from simsys.costs.pass_cost import PassCost
 from simsys.executors.clocks import Clocks
 from simsys.executors.communicator import Communicator
@@ -22,6 +23,7 @@ from simsys.ops import Forward, Operation
 from simsys.parallel.cycle import Step
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
+from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.part import Hardware
 from simsys.probes import Probes
 
@@ -130,11 +132,15 @@ class Core(Clocks):
         key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
-            model, collective_s = self.model, self.communicator(op.team).seconds_from(start_s)
-            found = self._pass_costs[key] = PassCost(
-                op.plan, spec, model.precision, model.per_layer_s, collective_s, model.launches
-            )
+            found = self._pass_costs[key] = self._cost_of(op, spec, start_s)
         return found
+
+    def _cost_of(self, op: Forward, spec: DeviceSpec, start_s: float) -> PassCost:
+        model = self.model
+        if model.passes is not None:
+            return MeasuredPassCost(model.passes, op.plan, spec, model.precision)
+        collective_s = self.communicator(op.team).seconds_from(start_s)
+        return PassCost(op.plan, spec, model.precision, model.per_layer_s, collective_s, model.launches)
 
     def _links_of(self, team: Group) -> int:
         """A number that is equal for teams with equal times of collectives on idle links."""

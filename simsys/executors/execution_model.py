@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from simsys.collectives.choose import Choose
 from simsys.costs.jitter import Jitter
 from simsys.costs.launches import NO_LAUNCHES, Launches
+from simsys.costs.measured_passes import MeasuredPasses
 from simsys.model.work import Precision
 
 
@@ -26,6 +27,7 @@ class ExecutionModel:
         own_algorithms: Selectors of groups of their own, by their ranks.
         communication_share: Slow-down of concurrent computation by overlapped collectives, as a share of their
             duration.
+        passes: Measured passes of serving, in place of the costs of kernels and collectives.
     """
 
     algorithm: Choose
@@ -37,3 +39,4 @@ class ExecutionModel:
     async_scheduling: bool = False
     own_algorithms: Mapping[tuple[int, ...], Choose] = field(default_factory=dict)
     communication_share: float = 0.0
+    passes: MeasuredPasses | None = None

@@ -1,4 +1,4 @@
-"""Linear attention, whose state does not grow with the context, and the projections of all kinds of attention.
+"""Linear attention, whose state does not grow, the indexer of sparse attention, and projections of all kinds.
 
 The state that a decoding sequence reads does not depend on the context, so it is counted per sequence: per token that
 goes through the head.
@@ -14,6 +14,9 @@ from simsys.model.transformer_operators import gemm, memory
 
 STATE_ELEMENTS = 2.0
 """16-bit elements per number of the state, which is stored in 32 bit."""
+
+FP8_SPEED = 2.0
+"""Speed of products in fp8 relative to 16 bit. The indexer computes in fp8 whatever the precision of the model."""
 
 CHUNK_LAUNCHES = 24
 """Kernels of the chunked delta rule; assumed to be as many as of latent attention."""
@@ -54,3 +57,30 @@ def linear_attention(a: TransformerArchitecture) -> tuple[Operator, ...]:
         ),
         gemm("linear_attention_output", values, a.hidden_size, Split.ROW),
     )
+
+
+def indexer(a: TransformerArchitecture) -> list[Operator]:
+    """The lightning indexer of DeepSeek sparse attention, which every rank computes whole.
+
+    A query of `index_heads` heads scores the indexer's key of every token before it, and attention reads the tokens
+    with the highest scores (DeepSeek-AI 2025, DeepSeek-V3.2, §2.1).
+    """
+    width, pair = a.index_heads * a.index_head_size, 2.0 * a.index_heads * a.index_head_size / FP8_SPEED
+    key = float(a.index_head_size)
+    return [
+        gemm("index_query", a.q_lora_rank or a.hidden_size, width, Split.REPLICATED),
+        gemm("index_key", a.hidden_size, a.index_head_size + a.index_heads, Split.REPLICATED),
+        Operator(
+            "index_scores",
+            OperatorKind.ATTENTION,
+            elements_per_token=width + key,
+            flop_per_pair=pair,
+            elements_per_context_token=key,
+        ),
+        Operator(
+            "index_decode_scores",
+            OperatorKind.DECODE_ATTENTION,
+            flop_per_pair=pair,
+            elements_per_context_token=key,
+        ),
+    ]

@@ -71,6 +71,7 @@ class Operator:
         kv_elements_per_token: Keys and values that each token contributes to attention over a divided sequence.
         window: Largest number of keys attended by a query, including its own; 0 without a limit. Keys beyond it are
             removed before a pass is costed (`simsys.model.windows`).
+        chosen: True if the keys in the window are chosen among all keys, which stay in the cache.
         elements_per_sequence: 16-bit elements that every running sequence keeps in memory, independent of its length.
         experts: Experts among which the parameters are divided (1: dense).
         experts_per_token: Experts each token is routed to.
@@ -104,6 +105,7 @@ class Operator:
     length_skew: float = 1.0
     kv_elements_per_token: float = 0.0
     window: int = 0
+    chosen: bool = False
     elements_per_sequence: float = 0.0
     experts: int = 1
     experts_per_token: int = 1

@@ -23,22 +23,31 @@ class Speculation:
     Args:
         draft_tokens: Tokens drafted for each sequence and step.
         acceptance_rate: Probability that a drafted token is accepted if the tokens before it are.
+        shares: Probabilities that at least 1, 2, … drafted tokens are accepted, in place of the rate.
     """
 
     draft_tokens: int = 0
     acceptance_rate: float = 0.0
+    shares: tuple[float, ...] = ()
+
+    @property
+    def at_least(self) -> list[float]:
+        """Probabilities that at least 0, 1, 2, … drafted tokens are accepted."""
+        if self.shares:
+            return [1.0, *self.shares]
+        return [self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1)]
 
     @property
     def tokens_per_step(self) -> float:
         """Expected tokens of a sequence and step, the one that verification itself yields included.
 
-        (1 − a^(k+1)) / (1 − a): Leviathan et al. 2023, eq. 1.
+        With a constant rate (1 − a^(k+1)) / (1 − a): Leviathan et al. 2023, eq. 1.
 
         Example:
             >>> Speculation(3, 0.5).tokens_per_step, Speculation(3, 1.0).tokens_per_step
             (1.875, 4.0)
         """
-        return ordered_sum(self.acceptance_rate**accepted for accepted in range(self.draft_tokens + 1))
+        return ordered_sum(self.at_least)
 
     def draws(self, seed: int) -> Draws:
         """Return tokens per sequence and step in random order; frequencies equal probabilities up to rounding.
@@ -162,6 +171,6 @@ def _draws(speculation: Speculation, seed: int) -> Draws:
     import numpy as np
 
     accepted = np.arange(speculation.draft_tokens + 1)
-    at_least = np.round(DRAWS * speculation.acceptance_rate**accepted).astype(int)
+    at_least = np.round(DRAWS * np.array(speculation.at_least)).astype(int)
     numbers = np.repeat(accepted + 1, at_least - np.append(at_least[1:], 0))
     return Draws(stream(seed, "speculation").permutation(numbers).tolist())

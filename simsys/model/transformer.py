@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simsys.model.encoder_decoder import with_decoder
-from simsys.model.mixed_attention import linear_attention, projections
+from simsys.model.mixed_attention import indexer, linear_attention, projections
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_architecture import TransformerArchitecture, gpt_architecture
@@ -169,18 +169,22 @@ def _latent_attention_operators(a: TransformerArchitecture) -> tuple[Operator, .
     """Multi-head latent attention.
 
     A prompt uses the keys and values of every head; decoding works on the latent vectors, with the up-projection of
-    keys and values applied to query and output instead (the same FLOP a token).
+    keys and values applied to query and output instead (the same FLOP a token). Sparse attention also does so for
+    prompts.
     """
     heads, latent, rope = a.num_attention_heads, a.kv_lora_rank, a.qk_rope_head_size
     key, value = a.qk_nope_head_size + rope, a.v_head_size
-    per_pair = 2.0 * heads * (key + value)
     per_cached = 2.0 * heads * (2 * latent + rope)
+    per_pair = per_cached if a.index_tokens else 2.0 * heads * (key + value)
+    kernels = _attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value), heads * (key + value))
+    if a.index_tokens:
+        kernels = [*indexer(a), *(replace(kernel, window=a.index_tokens, chosen=True) for kernel in kernels)]
     return (
         gemm("qkv_down", a.hidden_size, a.q_lora_rank + latent + rope, Split.REPLICATED),
         memory("latent_norm", 2 * (a.q_lora_rank + latent), parameters=a.q_lora_rank + latent),
         replace(gemm("q_up", a.q_lora_rank or a.hidden_size, heads * key, Split.COLUMN), launches=LATENT_LAUNCHES),
         replace(gemm("kv_up", latent, heads * (a.qk_nope_head_size + value), Split.COLUMN), launches=LATENT_LAUNCHES),
-        *_attention_kernels(a, per_pair, per_cached, heads * (2 * key + 2 * value), heads * (key + value)),
+        *kernels,
         gemm("attention_output", heads * value, a.hidden_size, Split.ROW),
     )
 
@@ -189,7 +193,7 @@ def _attention_kernels(
     a: TransformerArchitecture, flop_per_pair: float, flop_per_cached_token: float, elements: float, kv_elements: float
 ) -> list[Operator]:
     """Prompt attention (and its reading and writing for all tokens) and decode attention over the cache."""
-    cached = float(a.kv_elements_per_layer)
+    cached = float(a.attended_elements_per_layer)
     moved, kept = score_elements(a)
     prompt = Operator(
         "attention",

@@ -25,6 +25,9 @@ _MAY_BE_ZERO = {
     "linear_key_heads",
     "linear_value_heads",
     "linear_head_size",
+    "index_tokens",
+    "index_heads",
+    "index_head_size",
 }
 
 
@@ -71,6 +74,9 @@ class TransformerArchitecture:
         linear_key_heads: Query and key heads of these layers.
         linear_value_heads: Value heads of these layers.
         linear_head_size: Width of such a head.
+        index_tokens: Keys that a query attends to, chosen by an indexer (DeepSeek sparse attention; 0: all keys).
+        index_heads: Query heads of the indexer.
+        index_head_size: Width of such a head, and of the indexer's key of a token.
         gated_attention: True if attention has an output gate as wide as the queries (Qwen3.5).
         sandwich_norms: True if the outputs of attention and MLP are normalised too (Gemma 2).
         source: Source of the numbers.
@@ -118,6 +124,9 @@ class TransformerArchitecture:
     linear_key_heads: int = 0
     linear_value_heads: int = 0
     linear_head_size: int = 0
+    index_tokens: int = 0
+    index_heads: int = 0
+    index_head_size: int = 0
     gated_attention: bool = False
     sandwich_norms: bool = False
     source: str = ""
@@ -159,6 +168,9 @@ class TransformerArchitecture:
             raise UsageError(
                 f"model {self.name}: linear_layers needs linear_key_heads, linear_value_heads and linear_head_size"
             )
+        if self.index_tokens and not (self.latent and self.index_heads and self.index_head_size):
+            message = "index_tokens needs latent attention (kv_lora_rank), index_heads and index_head_size"
+            raise UsageError(f"model {self.name}: {message}")
         if self.window_layers and self.linear_layers:
             raise UsageError(f"model {self.name}: window_layers and linear_layers cannot be combined")
         if self.window_layers + self.linear_layers > self.num_layers:
@@ -201,7 +213,12 @@ class TransformerArchitecture:
 
     @property
     def kv_elements_per_layer(self) -> int:
-        """KV-cache elements one token needs in one layer."""
+        """KV-cache elements one token needs in one layer, with the indexer's key."""
+        return self.attended_elements_per_layer + (self.index_head_size if self.index_tokens else 0)
+
+    @property
+    def attended_elements_per_layer(self) -> int:
+        """KV-cache elements of a token that attention reads."""
         if self.latent:
             return self.kv_lora_rank + self.qk_rope_head_size
         return 2 * self.num_key_value_heads * self.head_size

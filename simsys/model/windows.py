@@ -1,4 +1,4 @@
-"""Sliding windows: the cost of attention if queries attend only to the last tokens.
+"""Windows: the cost of attention if queries attend only to the last tokens, or to a number of chosen ones.
 
 A pass is costed by sums over its sequences, without their lengths. The cost of attention in windows is therefore its
 mean over the lengths of a workload: exact in training, where all sequences have the same length, and where no sequence
@@ -93,6 +93,13 @@ def in_serving(model: Model, use: Callable[[int], WindowUse | None], kv_element_
                 window=0,
             )
         cached = operator.elements_per_context_token * kv_element_ratio
+        if operator.chosen:
+            return replace(
+                memory(operator.name, cached * found.tokens_held, operator.split, per_logit=True),
+                kind=OperatorKind.ATTENTION,
+                flop_per_token=operator.flop_per_pair * found.tokens_held,
+                scales=operator.scales,
+            )
         read = memory("window_cache", cached * found.tokens_held, Split.HEADS, per_logit=True)
         return replace(read, elements_per_sequence=cached * found.tokens_held, scales=operator.scales)
 

@@ -25,7 +25,7 @@ from tests.helpers.places import ROOT
 MODULES = (DataParallel, Schedule, Scheduler)
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md"]
+TEXTS = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
 KINDS = {"tutorials", "how-to", "reference", "explanation"}
 MOST_PAGES = 30
 THEIRS = "docs/design/metrics.md"
@@ -147,3 +147,15 @@ def test_the_page_of_the_model_db_has_every_key() -> None:
     assert keys <= described
     steps = {name for row in rows for name in re.findall(r"`(\w+)`", row[2])}
     assert set(STEPS) <= steps
+
+
+def test_every_decision_has_its_date() -> None:
+    """Sections of the pages of decisions, but for the list of what is not validated."""
+    folder = DOCS / "explanation"
+    texts = [page.read_text(encoding="utf-8") for page in sorted(folder.glob("decisions-*.md"))]
+    assert len(texts) == 3
+    texts.append((folder / "architecture.md").read_text(encoding="utf-8").partition("## Decisions about")[2])
+    sections = [section for text in texts for section in re.split(r"^##+ ", text, flags=re.M)[1:]]
+    undated = [each.split("\n")[0] for each in sections if not re.search(r"\*20\d\d-\d\d-\d\d\.\*", each)]
+    assert len(sections) > 40
+    assert undated == ["Not cross-validated"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -61,11 +62,28 @@ def test_the_patterns_find_what_they_are_for(what: str, line: str) -> None:
     assert FOREIGN[what].search(line)
 
 
-def test_every_locked_requirement_has_a_hash() -> None:
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8").replace("\\\n", "")
-    requirements = [line for line in lock.splitlines() if line and not line.startswith("#")]
-    assert requirements
-    assert [line for line in requirements if "==" not in line or "--hash=sha256:" not in line] == []
+LOCKS = ["requirements.lock", "requirements-run.lock", "requirements-browser.lock"]
+
+
+def locked(name: str) -> list[str]:
+    """The requirements of a lock, each with its hashes."""
+    lock = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", "")
+    return [line for line in lock.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_locked_requirement_has_a_hash(name: str) -> None:
+    assert locked(name)
+    assert [line for line in locked(name) if "==" not in line or "--hash=sha256:" not in line] == []
+
+
+def test_what_a_run_installs_is_the_part_of_the_lock_that_simsys_needs() -> None:
+    part = locked("requirements-run.lock")
+    assert set(part) < set(locked("requirements.lock"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["editable"]]
+    assert {re.split(r"[<>=]", each)[0].lower() for each in needed} <= {each.split("==")[0].lower() for each in part}
+    assert not {"pytest", "mypy", "ruff"} & {each.split("==")[0] for each in part}
 
 
 def test_public_names_are_few_and_exist() -> None:

@@ -104,6 +104,29 @@ def test_serving_reads_what_the_window_holds() -> None:
     assert sum(op.elements_per_sequence for op in operators(served, "window_cache")) * 2 == 6 * 100 * CACHED_BYTES
 
 
+def test_sparse_attention_reads_the_chosen_keys_and_scores_all() -> None:
+    latent = replace(
+        PLAIN,
+        num_key_value_heads=4,
+        q_lora_rank=32,
+        kv_lora_rank=16,
+        qk_nope_head_size=8,
+        qk_rope_head_size=8,
+        v_head_size=8,
+    )
+    sparse = build_transformer(replace(latent, index_tokens=128, index_heads=4, index_head_size=8))
+    assert sparse.kv_elements_per_token == 8 * (16 + 8 + 8)
+    served = in_serving(sparse, lambda window: WindowUse(100.0, float(window)))
+    operators = {each.name: each for each in served.blocks[1].operators}
+    chosen, scored = operators["decode_attention"], operators["index_decode_scores"]
+    assert chosen.elements_per_token == 128 * (16 + 8)
+    assert chosen.flop_per_token == 128 * 2 * 4 * (2 * 16 + 8)
+    assert chosen.elements_per_sequence == chosen.elements_per_context_token == 0.0
+    assert scored.elements_per_context_token == 8
+    short = in_serving(sparse, lambda window: None)
+    assert {each.name: each for each in short.blocks[1].operators}["decode_attention"].elements_per_context_token == 24
+
+
 def test_a_cache_in_fewer_bits_is_smaller() -> None:
     use = WindowUse(50.0, 100.0)
     (half, *_), (whole, *_) = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any, cast
 
 from simsys.build.model import build_model
@@ -14,9 +16,11 @@ from simsys.build.variants.variant import Variant, variant
 from simsys.config.experiment import SimulationConfig
 from simsys.config.model import ModelConfig
 from simsys.config.serving import ServingConfig
+from simsys.config.serving_options import SpeculativeConfig
 from simsys.executors import costed_model
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, DecodePhase
+from simsys.model.acceptance import accepted_shares, measured_lengths, rate_of_length
 from simsys.model.model import Model
 from simsys.model.speculation import Speculation, own_layers
 from simsys.parallel.layout import Group
@@ -48,9 +52,9 @@ class Speculative(Variant):
         cost = f"at {(drafted.draft_cost or 0.0) * 1e6:.4g} us each"
         by = f"by {setup.draft_model.name}" if setup.draft_model else cost
         yield (
-            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, acceptance rate "
-            f"{drafted.acceptance_rate:g}: {speculation(setup).tokens_per_step:.4g} tokens per step on average, drawn "
-            "at random for each sequence and step"
+            f"speculative decoding: {drafted.draft_tokens} tokens drafted {by}, acceptance {_acceptance(drafted)}: "
+            f"{speculation(setup).tokens_per_step:.4g} tokens per step on average, drawn at random for each sequence "
+            "and step"
         )
 
     def draft_model(self, config: SimulationConfig, model: Model) -> Model | None:
@@ -84,7 +88,35 @@ def speculation(setup: ServingMemory) -> Speculation:
     """The numbers of drafted and accepted tokens."""
     drafted = setup.settings.speculative
     assert drafted is not None
-    return Speculation(drafted.draft_tokens, drafted.acceptance_rate)
+    return accepting(drafted)
+
+
+def accepting(drafted: SpeculativeConfig) -> Speculation:
+    """The speculation with the given or measured acceptance.
+
+    Raises:
+        UsageError: If nothing was measured under this name, or with this number of tokens.
+    """
+    tokens, rate = drafted.draft_tokens, drafted.acceptance_rate
+    if drafted.acceptance_of is not None:
+        lengths = measured_lengths(drafted.acceptance_of)
+        return Speculation(tokens, shares=accepted_shares(lengths, tokens))
+    if drafted.acceptance_length is not None:
+        return Speculation(tokens, rate_of_length(drafted.acceptance_length, tokens))
+    if isinstance(rate, tuple):
+        return Speculation(tokens, shares=tuple(accumulate(rate, mul)))
+    assert rate is not None
+    return Speculation(tokens, rate)
+
+
+def _acceptance(drafted: SpeculativeConfig) -> str:
+    """How acceptance was given, as text."""
+    rate = drafted.acceptance_rate
+    if drafted.acceptance_of is not None:
+        return f"as measured of {drafted.acceptance_of}"
+    if drafted.acceptance_length is not None:
+        return f"length {drafted.acceptance_length:g}"
+    return f"rate {rate:g}" if isinstance(rate, float) else f"rates {', '.join(f'{each:g}' for each in rate or ())}"
 
 
 @rule("serving.speculative")
@@ -100,6 +132,7 @@ def drafts(parts: Parts, found: Findings) -> None:
     if parts.config.serving.decode not in ("llm_decode", "speculative_decode"):
         own = parts.config.serving.decode
         found.error(DRAFTED, f"speculative decoding is a decode module itself; remove decode: {own}")
+    found.attempt((*DRAFTED, "acceptance_of"), lambda: accepting(given))
     if given.draft_layers is not None and model is not None and given.draft_layers >= model.num_layers:
         found.error(DRAFT_LAYERS, f"must be less than the {model.num_layers} layers of {model.name}")
 

@@ -12,6 +12,7 @@ from simsys.build.serving_memory import ServingMemory
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.serving import ServingConfig
+from simsys.costs.measured_passes import MeasuredPasses
 from simsys.executors.executor import Executor
 from simsys.framework import DecodePhase
 from simsys.model.model import Model
@@ -77,6 +78,10 @@ class Variant(ABC):
 
     def decode_phase(self, setup: ServingMemory, sequences: Sequences, kv: PagedKVCache) -> DecodePhase | None:
         """The decode phase, which generates tokens."""
+        return None
+
+    def passes(self, setup: ServingMemory) -> MeasuredPasses | None:
+        """Measured forward passes in place of the costs of kernels."""
         return None
 
     def intake(self, pool: ServingMemory, together: list[Intake]) -> Intake | None:

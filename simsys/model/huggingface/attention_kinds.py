@@ -43,8 +43,7 @@ def attention_kinds(reader: Reader, family: Family, context: int) -> dict[str, A
     window = _window(fields) if found[WINDOW] else None
     if window is None or window >= context:
         found[FULL] += found.pop(WINDOW, 0)
-    _warn_of_sparse_attention(reader)
-    kinds: dict[str, Any] = {}
+    kinds: dict[str, Any] = _sparse_attention(reader, context)
     if found[WINDOW]:
         kinds |= {"window_layers": found[WINDOW], "sliding_window": window}
     if found[LINEAR]:
@@ -125,14 +124,23 @@ def _linear_heads(fields: Fields) -> dict[str, int]:
     return found
 
 
-def _warn_of_sparse_attention(reader: Reader) -> None:
+def _sparse_attention(reader: Reader, context: int) -> dict[str, int]:
     """DeepSeek sparse attention: an indexer chooses the tokens that a query attends to."""
-    if reader.fields.integer("index_topk", 0, maximum=MAX_SIZE):
-        tokens = reader.fields.integer("index_topk")
+    fields = reader.fields
+    tokens = fields.integer("index_topk", 0, maximum=MAX_SIZE)
+    if not tokens or tokens >= context:
+        return {}
+    if "kv_lora_rank" not in fields:
         reader.warnings.append(
-            f"sparse attention to {tokens:,} tokens (index_topk) is simulated as attention to all: passes over longer "
-            "contexts are predicted too slow; the weights of the indexer are not counted"
+            f"sparse attention to {tokens:,} tokens (index_topk) without latent attention is simulated as attention "
+            "to all: passes over longer contexts are predicted too slow; the weights of the indexer are not counted"
         )
+        return {}
+    return {
+        "index_tokens": tokens,
+        "index_heads": fields.integer("index_n_heads", minimum=1, maximum=MAX_SIZE),
+        "index_head_size": fields.integer("index_head_dim", minimum=1, maximum=MAX_SIZE),
+    }
 
 
 def _one_for_each(fields: Fields, key: str, layers: int) -> list[int]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simsys.build.serving import ServingJob
 from simsys.collectives.choose import Choose
 from simsys.costs.pass_cost import PassCost
+from simsys.errors import UsageError
 from simsys.executors.communicator import Communicator
 from simsys.model.batch import Batch
 from simsys.parallel.layout import Group
@@ -175,6 +176,8 @@ class Collectives:
 
 def _pass_cost(pool: ServingJob, plan: ForwardPass, group: Group, collectives: Collectives) -> PassCost:
     """What passes of a stage cost on idle links."""
+    if pool.settings.passes is not None:
+        raise UsageError("a search compares layouts, and serving.passes has the times of one layout; remove passes")
     model = pool.execution_model()
     made = collectives.of(pool, group, model.algorithm)
     return PassCost(plan, pool.cluster.spec, model.precision, model.per_layer_s, made.seconds, model.launches)

@@ -8,6 +8,7 @@ import pytest
 
 from simsys.errors import ConfigError
 from simsys.model.huggingface import read_checkpoint
+from simsys.model.transformer import build_transformer
 from tests.helpers.published_configs import (
     DEEPSEEK_V3,
     GEMMA_2_9B,
@@ -96,10 +97,22 @@ def test_llama_4_lists_the_layers_without_rotary_positions() -> None:
     assert windows(config) == (0, 0)
 
 
-def test_sparse_attention_is_named() -> None:
-    sparse = {"model_type": "deepseek_v32", "index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128}
-    (warning,) = read_checkpoint(DEEPSEEK_V3 | sparse).warnings
-    assert warning.startswith("sparse attention to 2,048 tokens (index_topk) is simulated as attention to all")
+SPARSE = {"model_type": "deepseek_v32", "index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128}
+
+
+def test_sparse_attention_has_an_indexer_and_keeps_all_keys() -> None:
+    found = read_checkpoint(DEEPSEEK_V3 | SPARSE)
+    assert found.warnings == ()
+    dense, sparse = build_transformer(read_checkpoint(DEEPSEEK_V3).architecture), build_transformer(found.architecture)
+    layers = dense.num_layers
+    weights = 1536 * 64 * 128 + 7168 * (128 + 64)
+    assert sparse.parameters - dense.parameters == layers * weights
+    assert sparse.kv_elements_per_token - dense.kv_elements_per_token == layers * 128
+
+
+def test_sparse_attention_without_latent_attention_is_named() -> None:
+    (warning,) = read_checkpoint(LLAMA_3_1_8B | {"index_topk": 2048}).warnings
+    assert warning.startswith("sparse attention to 2,048 tokens (index_topk) without latent attention")
 
 
 @pytest.mark.parametrize(

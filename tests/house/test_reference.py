@@ -1,0 +1,47 @@
+"""The generated pages of the reference are what the program would write now, and have what they promise."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import simsys
+from scripts.make_reference import FOLDER, PAGES
+from simsys.cli import cli
+from simsys.config.json_schema import experiment_schema
+from simsys.data import shipped_folder
+
+
+def text(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_up_to_date(name: str) -> None:
+    assert text(name) == PAGES[name](), "run python scripts/make_reference.py"
+
+
+def test_every_setting_is_on_its_page() -> None:
+    keys = {key for found in experiment_schema()["$defs"].values() for key in found.get("properties", {})}
+    assert keys <= set(re.findall(r"^\| `(\w+)`", text("settings.md"), re.MULTILINE))
+
+
+def test_every_setting_has_a_meaning() -> None:
+    rows = [row for row in text("settings.md").splitlines() if row.startswith("| `")]
+    assert [row for row in rows if re.search(r"\| +\|$", row)] == []
+
+
+def test_every_command_and_name_is_on_its_page() -> None:
+    page = text("cli.md")
+    assert [name for name in cli.commands if f"## simsys {name}\n" not in page] == []
+    assert set(simsys.__all__) - {"__version__"} == set(
+        re.findall(r"^::: [\w.]+\.(\w+)$", text("api.md"), re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("kind", ["gpus", "nodes", "fabrics", "engines"])
+def test_every_profile_has_its_heading(kind: str) -> None:
+    names = {path.stem for path in (shipped_folder("hardware_profiles") / kind).glob("*.yaml")}
+    assert names
+    assert names <= set(re.findall(r"^### (.*)$", text("profiles.md"), re.MULTILINE))
