@@ -38,6 +38,8 @@ def parallelism_of(row: Row) -> dict[str, int]:
         raise Unsupported("data-parallel ranks; a column 'replicas' says how many copies of the model there are")
     tensor, stages, replicas = row.whole("tp"), row.whole("pp", 1), row.whole("replicas", 1)
     attention = _attention_replicas(row)
+    if attention > 1 and not row.text("attention_dp"):
+        raise Unsupported("attention in data parallelism, whose layout only the notes mention")
     if attention > 1:
         return _attention(row, tensor, attention, replicas)
     gpus = row.whole("gpus", tensor * stages * replicas)
