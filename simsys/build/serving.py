@@ -163,7 +163,7 @@ class ServingJob(ServingMemory):
         ]
         together = defaultdict[tuple[int, int, int], list[Intake]](list)  # intakes of data-parallel ranks of a replica
         engines = [
-            self._engine(
+            self.engine_of(
                 executor,
                 sequences,
                 pool,
@@ -216,14 +216,14 @@ class ServingJob(ServingMemory):
         """The part made by the first variant that makes it; None if no variant does."""
         return next((part for part in made if part is not None), None)
 
-    def _engine(
+    def engine_of(
         self,
         executor: Executor,
         sequences: Sequences,
         pool: ServingMemory,
         team: Team,
         rank: int,
-        together: list[Intake],
+        together: list[Intake] | None = None,
     ) -> Engine:
         """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
         kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
@@ -244,7 +244,7 @@ class ServingJob(ServingMemory):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if pool.only_decodes else self._first(each.intake(pool, together) for each in self.variants),
+            intake=None if pool.only_decodes else self._first(each.intake(pool, [] if together is None else together) for each in self.variants),
             log=log,
         )
         executor.at_end(made.check_finished)
