@@ -228,7 +228,7 @@ class ServingJob(ServingMemory):
         """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
         kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
         kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)
-        scheduler = self._scheduler(executor, sequences, pool, kv)
+        scheduler, beside = self._scheduler(executor, sequences, pool, kv), [] if together is None else together
         scheduler.swap = self._first(each.swap_space(pool, team) for each in self.variants)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
@@ -244,7 +244,7 @@ class ServingJob(ServingMemory):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if pool.only_decodes else self._first(each.intake(pool, [] if together is None else together) for each in self.variants),
+            intake=None if pool.only_decodes else self._first(each.intake(pool, beside) for each in self.variants),
             log=log,
         )
         executor.at_end(made.check_finished)
