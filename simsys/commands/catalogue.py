@@ -56,16 +56,14 @@ def show(kind: str, name: str, whole: bool, as_json: bool) -> None:
     KIND as in 'simsys list --help'. The NAME of a model may also be the path of a Hugging Face config.json, or of the
     folder that holds it; that of a setting is its path, such as serving.max_num_seqs.
     """
-    from simsys.report.catalogue import aliases, facts
+    from simsys.report.catalogue import facts
     from simsys.report.listing import description, outline
 
     found = facts(kind, name)
-    others = aliases(kind, str(found.get("name")))
     if as_json:
-        answer_json({"kind": kind, "facts": found, **({"aliases": others} if others else {})})
+        answer_json({"kind": kind, "facts": found})
         return
-    named = {"name": found["name"], "aliases": others, **found} if others else found
-    text, short = (description(found), False) if whole else outline(named)
+    text, short = (description(found), False) if whole else outline(found)
     answer(text)
     if short:
         say(f"'simsys show {kind} {name} --all' prints every number with its source")

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from simsys.config.document import Document
 from simsys.config.engine_schema import EngineProfile
-from simsys.config.hardware_schema import FabricProfile, GpuProfile, NodeProfile, Profile
+from simsys.config.hardware_schema import GpuProfile, Profile
+from simsys.config.node_schema import FabricProfile, NodeProfile
 from simsys.config.profile_layers import Layer, Layers, fit_layer, merged, profile_layer, taken_over
 from simsys.config.profile_library import (
-    ALIASES,
     Given,
     Kind,
     Named,
@@ -36,12 +36,11 @@ from simsys.config.profile_library import (
     without_fits_to,
 )
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, Problem
+from simsys.errors import ConfigError, Problem, UnknownNameError
 
 P = TypeVar("P", bound=Profile)
 
 __all__ = [
-    "ALIASES",
     "EngineProfile",
     "FabricProfile",
     "Given",
@@ -113,6 +112,15 @@ def _json(data: Mapping[str, Any]) -> str:
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
     """Return the names of all profiles of a kind, sorted, without short names."""
     return sorted(ProfileLibrary.of(kind, paths).names, key=str.lower)
+
+
+def is_known(kind: Kind, name: str, paths: Iterable[str | Path] = ()) -> bool:
+    """Whether a profile has this name or alias."""
+    try:
+        ProfileLibrary.of(kind, paths).find(name)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tuple[str, frozenset[str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
 from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, own_folders, profile_names
 from simsys.config.hardware_schema import Profile
-from simsys.config.profile_library import ALIASES, Kind
+from simsys.config.profile_library import Kind
 from simsys.errors import SimsysError, UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
@@ -93,12 +93,6 @@ def _names(kind: Kind) -> Callable[[], Sequence[str]]:
     return lambda: profile_names(kind, _own())
 
 
-def aliases(kind: str, name: str) -> list[str]:
-    """Short names of what has this name, if it has any."""
-    short = ALIASES.get(SINGULAR.get(kind, kind), {})
-    return [each for each, full in short.items() if full == name]
-
-
 def _gpu_row(name: str) -> Facts:
     gpu = load_gpu(name, _own())
     return {
@@ -115,7 +109,6 @@ def _node_row(name: str) -> Facts:
     return {
         "gpu": node.gpu,
         "gpus": node.gpus_per_node,
-        "interconnect": node.interconnect.kind,
         "per_gpu_bytes_per_s": node.interconnect.bandwidth,
         "nics": node.nics.count if node.nics is not None else None,
         "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}") if node.nics is not None else None,  # shortened
