@@ -36,6 +36,7 @@ from simsys.plots.picture import write_pictures
 from simsys.probes import Probe
 from simsys.report.export import NO_TABLES, Tables, earlier_results, write_results
 from simsys.report.progress import ProgressLine
+from simsys.report.provenance import write_provenance
 from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.report.text import wrap
 from simsys.simulation import simulate
@@ -210,6 +211,7 @@ def run_scenario(
         kept = earlier_results(plan.config, folder)
         tables, missing = observed(plan.config, result) if plots else (NO_TABLES, "")
         files = write_results(plan.config, result, folder, tables, records)
+        files += write_provenance(result, folder / plan.name)
         if plots:
             run = content_of(plan.config, result, tables)
             files += write_pictures(run, folder / plan.name, f"{plan.name}_")
