@@ -14,7 +14,7 @@ from simsys.build.network import build_topology
 from simsys.build.network_text import network_text
 from simsys.build.nics import check_nic, nic_warnings
 from simsys.build.nodes import NodeKind, node_kinds, tuning_of, widest
-from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins
+from simsys.build.profiles import DEFAULT_FABRIC, hardware_profiles, origins, with_fabric
 from simsys.build.sizes import size_problem
 from simsys.build.unequal_gpus import device_specs, device_speeds
 from simsys.collectives.choose import Tuning
@@ -166,6 +166,7 @@ def build_cluster(hardware: HardwareConfig, network: NetworkConfig, folder: Path
         UsageError: If the topology cannot be built.
     """
     own = _own_profiles(hardware, network, folder or Path())
+    hardware = with_fabric(hardware, own)
     fabric = load_fabric(hardware.fabric or DEFAULT_FABRIC, own)
     kinds = node_kinds(hardware, fabric, own)
     cluster = _even_cluster(hardware, network, fabric, kinds, folder or Path())
@@ -227,7 +228,7 @@ def _even_cluster(
         sum(kind.described.count for kind in per_node),
         NETWORKS[network.sharing, network.switching],
         ordered_sum(kind.usd_per_gpu_hour for kind in per_node) / len(per_node),
-        tuning=tuning_of(kinds, network),
+        tuning=tuning_of(kinds, network, fabric),
         network_text=_network_text(hardware, network, fabric, kinds, drawn=drawn),
         warnings=tuple(_warnings(hardware, network, fabric, kinds)),
     )

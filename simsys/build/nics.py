@@ -20,8 +20,8 @@ def described_nics(
 ) -> Nics:
     """The network cards of a node, as described by `nic`, else by the node profile, else one per GPU.
 
-    If the scenario uses fewer GPUs than the node profile has NICs, each GPU keeps one NIC. `network_bandwidth` is the
-    bandwidth of the whole node, over `nics_per_node` cards or a single one.
+    If the scenario uses fewer GPUs than the node profile has, each GPU keeps its own NIC or NICs. `network_bandwidth`
+    is the bandwidth of the whole node, over `nics_per_node` cards or a single one.
     """
     if hardware.network_bandwidth is not None:
         count = min(hardware.nics_per_node or 1, gpus_per_node)
@@ -30,7 +30,8 @@ def described_nics(
         return Nics(count, hardware.network_bandwidth / count, latency_s)
     usual = Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
     if node is not None and node.nics is not None:
-        usual = Nics(min(node.nics.count, gpus_per_node), node.nics.bandwidth, node.nics.latency)
+        each = max(1, node.nics.count // node.gpus_per_node)
+        usual = Nics(min(node.nics.count, each * gpus_per_node), node.nics.bandwidth, node.nics.latency)
     given = hardware.nic
     if given is None:
         return usual

@@ -12,7 +12,7 @@ from simsys.build.nics import described_nics, limited_nics, port_limit, simulate
 from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import Tuning
 from simsys.collectives.measured_costs import MeasuredCosts
-from simsys.collectives.nccl import NcclTuning
+from simsys.collectives.nccl import PROTOCOLS, NcclTuning
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (
     FabricProfile,
@@ -23,8 +23,8 @@ from simsys.config.hardware import (
     load_node,
     missing_settings,
 )
-from simsys.config.hardware_schema import Interconnect
 from simsys.config.network import NetworkConfig
+from simsys.config.node_schema import Interconnect
 from simsys.errors import ConfigError, Problem
 from simsys.platform.device_spec import DeviceSpec
 from simsys.platform.nodes import Nics, NodeInside, PcieTree
@@ -107,7 +107,7 @@ def widest(kinds: Sequence[NodeKind]) -> Nics:
     return replace(cards[0], count=count, bytes_per_s=bytes_per_s)
 
 
-def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> Tuning | None:
+def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig, fabric: FabricProfile) -> Tuning | None:
     """Measured costs of collectives, else the costs of NCCL's protocols.
 
     Of several generations of GPUs the oldest decides, as in NCCL's tuning model.
@@ -121,7 +121,9 @@ def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig) -> Tuning | Non
         return None
     oldest = min((each for each in generations if each is not None), key=GENERATIONS.index)
     over_pcie = any(kind.inside.kind.startswith("pcie") for kind in kinds)
-    return NcclTuning(oldest, "pci" if over_pcie else "nvlink", all(kind.in_switch_reduction for kind in kinds))
+    reduces = all(kind.in_switch_reduction for kind in kinds)
+    across = fabric.nccl_protocols or PROTOCOLS
+    return NcclTuning(oldest, "pci" if over_pcie else "nvlink", reduces, across)
 
 
 def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:

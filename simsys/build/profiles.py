@@ -11,7 +11,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Given, Kind, inherited, load_node
 
 DEFAULT_FABRIC = "infiniband-hdr"
-"""The fabric that supplies latency and ports to a network without a named fabric."""
+"""The fabric that supplies latency and ports to a network if neither the experiment nor its nodes name one."""
 
 NOUNS: Mapping[Kind, Mapping[str, str]] = {
     "gpu": {
@@ -26,6 +26,18 @@ NOUNS: Mapping[Kind, Mapping[str, str]] = {
 """Names in messages of fields that were measured or are specific to one model."""
 
 
+def with_fabric(hardware: HardwareConfig, paths: Sequence[Path]) -> HardwareConfig:
+    """The settings with the fabric of their (first) node profile, if they name none and it does.
+
+    Raises:
+        SimsysError: If there is no such node profile.
+    """
+    given = hardware.nodes[0].profile if hardware.nodes else hardware.profile
+    if hardware.fabric is not None or given is None:
+        return hardware
+    return hardware.model_copy(update={"fabric": load_node(given, paths).fabric})
+
+
 def profiles_of(config: SimulationConfig) -> Iterator[tuple[Kind, Given]]:
     """The profiles that a scenario and its jobs use, by kind.
 
@@ -33,7 +45,7 @@ def profiles_of(config: SimulationConfig) -> Iterator[tuple[Kind, Given]]:
         SimsysError: If there is no such node profile.
     """
     yield from hardware_profiles(config.hardware, config.profile_folders)
-    yield "fabric", config.hardware.fabric or DEFAULT_FABRIC
+    yield "fabric", with_fabric(config.hardware, config.profile_folders).fabric or DEFAULT_FABRIC
     for one in [config.job(job) for job in config.jobs or ()] or [config]:
         settings = one.training or one.serving
         assert settings is not None

@@ -228,7 +228,7 @@ def _tuned(
 ) -> Iterator[CollectivePlan]:
     """An algorithm with each protocol."""
     for protocol in PROTOCOLS:
-        if tuning.offers(algorithm.pattern, protocol):
+        if tuning.offers(algorithm.pattern, protocol, span.nodes):
             yield CollectivePlan(
                 algorithm,
                 kind,

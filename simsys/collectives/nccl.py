@@ -108,11 +108,13 @@ class NcclTuning:
         generation: GPU generation; equal compute capabilities share constants.
         inside: Interconnect of the GPUs of a node.
         in_switch_reduction: Whether the switches of the node reduce.
+        across: The protocols that the transport between nodes allows.
     """
 
     generation: Generation
     inside: Inside = "nvlink"
     in_switch_reduction: bool = False
+    across: tuple[str, ...] = PROTOCOLS
 
     def __post_init__(self) -> None:
         if self.in_switch_reduction and self.generation not in NVLS_SHARE:
@@ -123,8 +125,10 @@ class NcclTuning:
         """The protocols available here; LL128 needs NVLink."""
         return PROTOCOLS if self.inside == "nvlink" else ("LL", "Simple")
 
-    def offers(self, pattern: str, protocol: str) -> bool:
-        """Whether a pattern can use a protocol here."""
+    def offers(self, pattern: str, protocol: str, nodes: int = 1) -> bool:
+        """Whether a pattern can use a protocol here, in a group on this number of nodes."""
+        if nodes > 1 and protocol not in self.across:
+            return False
         if pattern in ("nvls", "nvls_tree"):
             return protocol == "Simple" and self.in_switch_reduction
         return protocol in self.protocols

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from simsys.config.document import Document
 from simsys.config.engine_schema import EngineProfile
-from simsys.config.hardware_schema import FabricProfile, GpuProfile, NodeProfile, Profile
+from simsys.config.hardware_schema import GpuProfile, Profile
+from simsys.config.node_schema import FabricProfile, NodeProfile
 from simsys.config.profile_layers import Layer, Layers, fit_layer, merged, profile_layer, taken_over
 from simsys.config.profile_library import (
-    ALIASES,
     Given,
     Kind,
     Named,
@@ -41,7 +41,6 @@ from simsys.errors import ConfigError, Problem
 P = TypeVar("P", bound=Profile)
 
 __all__ = [
-    "ALIASES",
     "EngineProfile",
     "FabricProfile",
     "Given",

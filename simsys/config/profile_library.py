@@ -16,7 +16,7 @@ from simsys.config.profile_layers import Layer, Layers, fit_layer, profile_layer
 from simsys.config.validation import problem_at
 from simsys.data import data_folders, shipped_folder
 from simsys.errors import ConfigError, UnknownNameError, UsageError
-from simsys.input_files import path_from
+from simsys.input_files import path_from, read_text
 
 SHIPPED = "hardware_profiles"
 """Name of the folder of profiles, below the shipped data and below a folder of the user's."""
@@ -35,18 +35,6 @@ BELOW = (*(f"{kind}s" for kind in get_args(Kind)), "fits")
 _OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
 _KEPT_FROM: ContextVar[Sequence[str]] = ContextVar("_KEPT_FROM", default=())
 _READ: ContextVar[dict[Named, Sequence[Layer]] | None] = ContextVar("_READ", default=None)
-
-ALIASES = {
-    "gpu": {
-        "V100": "V100-SXM-32GB",
-        "A100": "A100-SXM-80GB",
-        "H100": "H100-SXM",
-        "H200": "H200-SXM",
-        "B200": "B200-SXM",
-        "A6000": "RTX-A6000",
-    }
-}
-"""Short names of profiles; a profile with exactly this name takes precedence."""
 
 
 @contextmanager
@@ -135,32 +123,51 @@ class ProfileLibrary:
         kind: The kind of profile.
         folders: Folders that may hold them, best first.
         files: Their files, by name in lower case; the first folder that has one wins.
+        every: All files, those too whose name an earlier folder has.
     """
 
     kind: Kind
     folders: Sequence[Path]
     files: Mapping[str, str]
+    every: Sequence[str]
 
     @classmethod
     def of(cls, kind: Kind, paths: Iterable[str | Path]) -> ProfileLibrary:
         """The shipped profiles of a kind, and the user's profiles in `folders`."""
         folders = data_folders(SHIPPED, paths)
         found: dict[str, str] = {}
+        every: list[str] = []
         for folder in folders:
             below = os.path.join(folder, f"{kind}s")
             if os.path.isdir(below):
                 for name, file in _profiles_among(tuple(os.listdir(below)), below):
                     found.setdefault(name, file)
-        return cls(kind, folders, found)
+                    every.append(file)
+        return cls(kind, folders, found, every)
 
     def find(self, name: str) -> Path:
-        """The file of a profile's name or short name."""
-        aliases = ALIASES.get(self.kind, {})
-        full_name = {alias.lower(): full for alias, full in aliases.items()}.get(name.lower(), name)
-        file = self.files.get(name.lower()) or self.files.get(full_name.lower())
+        """The file of a profile's name or alias.
+
+        Raises:
+            UnknownNameError: There is none; the message names the nearest.
+        """
+        file = self.files.get(name.lower()) or self._of_alias(name)
         if file is None:
-            raise UnknownNameError(f"{self.kind} profile", name, [*self.names, *aliases])
+            raise UnknownNameError(f"{self.kind} profile", name, [*self.names, *self._aliases()])
         return Path(file)
+
+    def _of_alias(self, name: str) -> str | None:
+        """The file of the name of a profile with an alias; only files whose text has it are parsed."""
+        wanted = name.lower()
+        for file in self.every:
+            text = _text(file)
+            if "aliases:" in text and wanted in text and wanted in map(str.lower, _aliases_in(file)):
+                return self.files[Path(file).stem.lower()]
+        return None
+
+    def _aliases(self) -> list[str]:
+        """The aliases of all profiles."""
+        return [alias for file in self.every if "aliases:" in _text(file) for alias in _aliases_in(file)]
 
     @property
     def names(self) -> list[str]:
@@ -221,6 +228,23 @@ class ProfileLibrary:
                 if not _is_fitted_to(fit, _KEPT_FROM.get()):
                     return fit
         return None
+
+
+def _text(file: str) -> str:
+    """The text of a file in lower case; empty if it cannot be read."""
+    try:
+        return read_text(Path(file)).lower()
+    except (OSError, ValueError):
+        return ""
+
+
+def _aliases_in(file: str) -> list[str]:
+    """The aliases of a profile; none of a file that is no profile, which an error reports when it is used."""
+    try:
+        found = unchanged_document(Path(file)).data.get("aliases")
+    except UsageError:
+        return []
+    return [alias for alias in found if isinstance(alias, str)] if isinstance(found, list | tuple) else []
 
 
 def _is_fitted_to(fit: Document, tables: Sequence[str]) -> bool:

@@ -114,6 +114,12 @@ def test_more_cards_than_gpus_are_counted_although_they_are_joined() -> None:
     assert limited_nics(limited, None) == limited_nics(limited, 9e9) == limited
 
 
+@pytest.mark.parametrize(("gpus", "gb_per_s"), [(8, 384), (4, 192), (1, 48)])
+def test_each_gpu_keeps_the_share_of_the_cards_that_the_profile_gives_it(gpus: int, gb_per_s: float) -> None:
+    nics = described_nics(HardwareConfig(profile="p5.48xlarge"), load_node("p5.48xlarge"), load_fabric("efa-v2"), gpus)
+    assert nics.count * nics.bytes_per_s == gb_per_s * 1e9
+
+
 def test_a_described_nic_keeps_its_own_rate_beside_a_slower_fabric() -> None:
     hardware = HardwareConfig(**H100, fabric="infiniband-edr")
     assert described_nics(hardware, load_node("dgx-h100"), load_fabric("infiniband-edr"), 8).bytes_per_s == 48e9

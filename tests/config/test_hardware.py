@@ -15,7 +15,6 @@ from simsys.build.cluster import build_cluster
 from simsys.build.device import build_device_spec
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import (
-    ALIASES,
     GpuProfile,
     load_engine,
     load_fabric,
@@ -72,7 +71,7 @@ def test_every_shipped_number_has_a_source_that_is_not_the_user(kind: str, name:
     profile: Profile = LOADERS[kind](name)
     numbers = [
         path
-        for path, value in leaves(profile.model_dump(exclude={"sources", "fits", "price"}))
+        for path, value in leaves(profile.model_dump(exclude={"aliases", "sources", "fits", "price"}))
         if isinstance(value, int | float | tuple)
     ]
     assert numbers
@@ -241,7 +240,7 @@ def test_a_profile_need_not_describe_a_host() -> None:
 # --- names --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("alias", "name"), ALIASES["gpu"].items())
+@pytest.mark.parametrize(("alias", "name"), [(alias, name) for name in GPUS for alias in load_gpu(name).aliases])
 def test_short_names_and_case_do_not_matter(alias: str, name: str) -> None:
     assert load_gpu(alias).name == load_gpu(alias.lower()).name == load_gpu(name.upper()).name == name
 
@@ -255,6 +254,28 @@ def test_unknown_name_lists_or_suggests(kind: str) -> None:
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'H100-SXM'"):
         load_gpu("H100-SMX")
+
+
+def test_every_alias_names_one_profile_only() -> None:
+    for kind, load in LOADERS.items():
+        names = [name.lower() for name in profile_names(kind)]  # type: ignore[arg-type]
+        aliases = [alias.lower() for name in names for alias in load(name).aliases]
+        assert len({*aliases, *names}) == len(aliases) + len(names)
+
+
+def test_an_alias_is_not_inherited_and_a_file_of_that_name_comes_first(user_folder: Path) -> None:
+    write_gpu(user_folder, "mine", "extends: H100-SXM\naliases: [H100 of ours]\n")
+    assert load_gpu("h100 OF ours", [user_folder]).name == "mine"
+    assert load_gpu("H100", [user_folder]).name == "H100-SXM"
+    write_gpu(user_folder, "H100", "extends: A100-SXM-80GB\n")
+    assert load_gpu("H100", [user_folder]).name == "H100"
+
+
+def test_a_mistyped_instance_type_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"did you mean 'p5\.48xlarge'"):
+        load_node("p5.48xlarg")
+    with pytest.raises(UnknownNameError, match=r"did you mean 'a3-mega'"):
+        load_node("a3-mgea")
 
 
 def test_names_do_not_leave_the_folder(user_folder: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from simsys.build.cluster import build_cluster
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import load_node
-from simsys.config.hardware_schema import Interconnect
 from simsys.config.network import NetworkConfig
+from simsys.config.node_schema import Interconnect
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.platform.node_topologies import DGX1_NVLINKS, INSIDE_KINDS

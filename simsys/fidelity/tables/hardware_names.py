@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import NonNegativeFloat, PositiveInt
 
 from simsys.config.base import FrozenModel
-from simsys.config.hardware import load_gpu, profile_names
-from simsys.errors import UnknownNameError
+from simsys.config.hardware import load_gpu, load_node, profile_names
+from simsys.errors import UnknownNameError, did_you_mean
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.facts import Facts, Pattern, facts
 
@@ -65,7 +67,10 @@ class Machines(Facts):
     kernel_systems: dict[str, str]
 
 
-_CARDS = re.compile(r"(\d+)\s*x\s*(?:HDR|EDR|NDR|XDR)?\s*(\d+)\s*G", re.IGNORECASE)
+_CARDS = re.compile(r"((?:\d+\s*x\s*)+)(?:[HENX]DR)?\s*(\d+)\s*G(B(?:/s|ps|\b))?")
+"""Cards of a node and the rate of each, in Gb/s or (last group) GB/s, such as ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
+_SHORTEST = 3
+"""Length of names, such as ``p5``, that a description may have for other reasons."""
 _OF_NODE = re.compile(r"(\d+)\s*Gbps/node", re.IGNORECASE)
 _NOT_STATED = re.compile(r"speed not", re.IGNORECASE)
 
@@ -127,6 +132,38 @@ def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str,
     return hardware
 
 
+def hardware_of_instance(instance_type: str, gpus: int, nodes: int) -> dict[str, Any]:
+    """Return the ``hardware`` of an experiment for a cloud's instance type, which a node profile is named after.
+
+    Raises:
+        Unsupported: There is no profile of it, or nodes would have unequal numbers of GPUs.
+    """
+    try:
+        node = load_node(instance_type)
+    except UnknownNameError:
+        hint = did_you_mean(instance_type, instance_types()).partition("; known")[0]
+        raise Unsupported(f"no profile of instance type {instance_type!r}{hint}") from None
+    per_node = _gpus_per_node(node.gpus_per_node, gpus, nodes)
+    return {"profile": node.name, "num_nodes": gpus // per_node, "gpus_per_node": per_node}
+
+
+def instance_in(description: str) -> str:
+    """Return the longest instance type that stands as a word in a description; empty if there is none."""
+    found = (name for name in instance_types() if len(name) > _SHORTEST and _is_word(name, description))
+    return max(found, key=len, default="")
+
+
+@cache
+def instance_types() -> tuple[str, ...]:
+    """Return the names and aliases of node profiles that name their fabric: the machines of clouds."""
+    nodes = [load_node(name) for name in profile_names("node")]
+    return tuple(name for node in nodes if node.fabric is not None for name in (node.name, *node.aliases))
+
+
+def _is_word(name: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text, re.IGNORECASE) is not None
+
+
 def _named_node(interconnect: str) -> NamedNode | None:
     return next((node for node in facts(Machines).nodes if node.pattern.search(interconnect)), None)
 
@@ -152,7 +189,8 @@ def _node_gb_per_s(interconnect: str, machine: Machine) -> float | None:
     """
     share = facts(Machines).protocol_share
     if cards := _CARDS.search(interconnect):
-        return int(cards[1]) * int(cards[2]) * share / 8.0
+        count = math.prod(int(number) for number in re.findall(r"\d+", cards[1]))
+        return count * int(cards[2]) * share / (1.0 if cards[3] else 8.0)
     if node := _OF_NODE.search(interconnect):
         return int(node[1]) * share / 8.0
     return machine.nics_gb_per_s / 8.0 if _NOT_STATED.search(interconnect) else None

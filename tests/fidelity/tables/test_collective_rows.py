@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -87,3 +88,41 @@ def test_what_is_not_supported_says_why(cells: dict[str, str], reason: str) -> N
 def test_cells_that_cannot_be_read_are_named(column: str, cell: str) -> None:
     with pytest.raises(ConfigError, match=rf"n\.csv:2: {column}: '{cell}'"):
         case_of(**{column: cell})
+
+
+@pytest.mark.parametrize(
+    ("cells", "profile"),
+    [
+        ({"instance_type": "p5.48xlarge", "gpu": "H100-SXM-80GB"}, "p5.48xlarge"),
+        ({"instance_type": "gpu-h100-sxm 8gpu"}, "gpu-h100-sxm_8gpu"),
+        ({"system": "GKE a3-megagpu-8g H100 (2 nodes)"}, "a3-megagpu-8g"),
+        ({"instance_type": "not stated (p4d inferred)", "gpu": "A100 (inferred)"}, "dgx-a100"),
+        ({"gpu": "H200-SXM"}, "dgx-h200"),
+    ],
+)
+def test_columns_of_the_row_name_its_machines(cells: dict[str, str], profile: str) -> None:
+    run = case_of(gpus="16", nodes="2", **cells).run
+    assert isinstance(run, CollectiveRun)
+    assert json.loads(run.hardware)["profile"] == profile
+
+
+def test_the_network_is_read_in_its_own_column_and_not_in_the_description() -> None:
+    in_column = case_of(gpus="16", nodes="2", system="A100 nodes", fabric="RoCE 8x2x50G").run
+    in_prose = case_of(gpus="16", nodes="2", system="A100 nodes with 8x2x50G RoCE and 2 x 5 GPUs").run
+    assert isinstance(in_column, CollectiveRun)
+    assert isinstance(in_prose, CollectiveRun)
+    assert json.loads(in_column.hardware)["network_bandwidth"] == "96 GB/s"
+    assert "network_bandwidth" not in json.loads(in_prose.hardware)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"instance_type": "p5.48xlarg"}, "no profile of instance type 'p5.48xlarg', did you mean 'p5.48xlarge'?"),
+        ({"instance_type": "z80"}, "no profile of instance type 'z80'"),
+        ({"fabric": "IPoIB TCP sockets"}, "sockets of the host, without RDMA, are not modelled"),
+    ],
+)
+def test_unknown_machines_are_not_predicted_and_say_why(cells: dict[str, str], reason: str) -> None:
+    case = case_of(gpus="16", nodes="2", **cells)
+    assert (case.run, case.reason) == (None, reason)
