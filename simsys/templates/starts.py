@@ -13,9 +13,9 @@ from pathlib import Path
 from string import Template
 from typing import TextIO
 
-from simsys.config.hardware import profile_files
+from simsys.config.hardware import is_known
 from simsys.data import shipped_folder
-from simsys.errors import UnknownNameError, UsageError
+from simsys.errors import UsageError
 from simsys.report.files import write_files
 
 _FOLDER = Path(__file__).parent
@@ -79,7 +79,7 @@ def start_of_hardware(name: str, out: Path | None = None) -> Start:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"--hardware {name!r}: a name begins with a letter and has letters, digits, '.', '_' and '-'")
-    if _is_known(name):
+    if is_known("gpu", name):
         raise UsageError(f"--hardware {name}: simsys has a GPU of this name ('simsys show gpu {name}'); take another")
     folder = out or Path(".")
     experiment = folder / f"{name}.yaml"
@@ -129,14 +129,6 @@ EXPERIMENTS = ("serving", "training", "cluster")
 """Kinds of `start_of_experiment`."""
 NAMED: dict[str, Callable[[str, Path | None], Start]] = {"plugin": start_of_plugin, "hardware": start_of_hardware}
 """What is started with a name."""
-
-
-def _is_known(gpu: str) -> bool:
-    try:
-        profile_files("gpu", gpu)
-    except UnknownNameError:
-        return False
-    return True
 
 
 def _filled(template: str, **names: str) -> str:
