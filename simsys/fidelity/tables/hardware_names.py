@@ -68,7 +68,7 @@ class Machines(Facts):
 
 
 _CARDS = re.compile(r"((?:\d+\s*x\s*)+)(?:[HENX]DR)?\s*(\d+)\s*G(B(?:/s|ps|\b))?")
-"""Cards of a node and the rate of each, in Gb/s or (last group) GB/s, such as ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
+"""Cards of a node and the rate of each, in Gb/s or (last group) GB/s: ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
 _SHORTEST = 3
 """Length of names, such as ``p5``, that a description may have for other reasons."""
 _OF_NODE = re.compile(r"(\d+)\s*Gbps/node", re.IGNORECASE)
