@@ -12,8 +12,11 @@ COPY experiments experiments
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 
 FROM python:3.12-slim
+COPY requirements-run.lock /wheel/
 COPY --from=wheel /wheel /wheel
-RUN pip install --no-cache-dir /wheel/*.whl && rm -r /wheel && useradd --create-home --uid 1000 simsys
+RUN pip install --no-cache-dir --require-hashes -r /wheel/requirements-run.lock \
+    && pip install --no-cache-dir --no-deps /wheel/*.whl \
+    && useradd --create-home --uid 1000 simsys
 WORKDIR /home/simsys
 COPY --chown=simsys:simsys experiments experiments
 USER simsys

@@ -15,9 +15,11 @@ from simsys.commands import (
     check,
     collectives,
     compare,
+    conform,
     emit,
     import_topology,
     import_trace,
+    init,
     lab,
     lod,
     measure,
@@ -38,8 +40,8 @@ from simsys.version import __version__
 START = """\
 simsys simulates distributed AI training and LLM serving. For example:
 
-  simsys run experiments/experiment_config.yaml
-  simsys run FILE --set parallelism.tp_degree=4 --fail-on 'p99_ttft_ms>200'
+  simsys init --serving
+  simsys run serving.yaml --set parallelism.tp_degree=8 --fail-on 'p99_ttft_ms>200'
   simsys list models
 """
 
@@ -68,6 +70,7 @@ def cli(ctx: click.Context) -> None:
 
 
 for _command in (
+    init.init,
     run.run,
     sweep.sweep,
     search.search,
@@ -80,6 +83,7 @@ for _command in (
     chakra.chakra,
     lod.lod,
     compare.compare,
+    conform.conform,
     analyze.analyze,
     scale.scale,
     report.report,

@@ -198,7 +198,7 @@ def described(error: BaseException) -> str:
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """Return ``", did you mean 'x'?"`` for the closest known name, else the list of known names.
 
-    Example:
+    Examples:
         >>> did_you_mean("H1000", ["H100", "A100"])
         ", did you mean 'H100'?"
         >>> did_you_mean("tpu", ["H100", "A100"])

@@ -16,7 +16,7 @@ from simsys.platform.platform import Platform
 class VirtualHardwarePlatform(Platform):
     """A `Platform` that can be built from a hardware profile; same arguments.
 
-    Example:
+    Examples:
         >>> import simpy
         >>> from simsys import VirtualHardwarePlatform
         >>> env = simpy.Environment()

@@ -24,7 +24,7 @@ class DistributedAISimulator:
         processes: Creates your SimPy processes from the `Platform` of the scenario. They may request its GPUs and
             links and submit tasks and transfers. The run ends with the scenario.
 
-    Example:
+    Examples:
         >>> from simsys import DistributedAISimulator, SimulationConfig
         >>> config = SimulationConfig(
         ...     hardware={"gpu": "H100-SXM"},

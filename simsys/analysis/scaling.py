@@ -34,7 +34,7 @@ class ScalingStudyRunner:
     Raises:
         UsageError: If it is not training.
 
-    Example:
+    Examples:
         >>> from simsys import ScalingStudyRunner, create_medium_scale_config
         >>> study = ScalingStudyRunner(create_medium_scale_config())
         >>> study.run_scaling_study([1, 2]).rows["gpus"]

@@ -148,7 +148,7 @@ class ServingJob(ServingMemory):
             for number in range(pool.layout.data)
         ]
         engines = [
-            self._engine(executor, sequences, pool, team, groups[stage].ranks[0])
+            self.engine_of(executor, sequences, pool, team, groups[stage].ranks[0])
             for stage in self.stage_numbers
             for pool, groups, team in replicas
         ]
@@ -194,7 +194,9 @@ class ServingJob(ServingMemory):
         """The part made by the first variant that makes it; None if no variant does."""
         return next((part for part in made if part is not None), None)
 
-    def _engine(self, executor: Executor, sequences: Sequences, pool: ServingMemory, team: Team, rank: int) -> Engine:
+    def engine_of(
+        self, executor: Executor, sequences: Sequences, pool: ServingMemory, team: Team, rank: int
+    ) -> Engine:
         """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
         kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
         kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, experiment
+from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, conditions_on, experiment
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
@@ -52,15 +52,9 @@ def train(
 
 
 def _conditions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Threshold]:
-    from simsys.errors import UnknownNameError
     from simsys.lab.compare import FIGURES
-    from simsys.report.threshold import Threshold
 
-    found = [Threshold.parse(text, example="cpu_error>0.15") for text in texts]
-    for each in found:
-        if each.metric not in FIGURES:
-            raise UnknownNameError("figure of a comparison", each.metric, FIGURES)
-    return found
+    return conditions_on(FIGURES, texts, example="cpu_error>0.15", what="figure of a comparison")
 
 
 @lab.command()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simsys.contents.printed import Printed
     from simsys.contents.run import RunContent
     from simsys.contents.sweep import SweepContent
+    from simsys.report.threshold import Threshold
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,6 +101,29 @@ def common(function: Function) -> Function:
     """Add the options common to all commands."""
     debug = _flag("--debug", _debug, "Print the traceback of an error.")
     return _flag("--no-color", _no_color, "No colours; same as NO_COLOR.")(debug(function))
+
+
+def conditions_on(figures: Sequence[str], texts: Sequence[str], *, example: str, what: str) -> list[Threshold]:
+    """The conditions of ``--fail-on``.
+
+    Args:
+        figures: The names that they may have.
+        texts: The conditions as written.
+        example: One, for messages.
+        what: What the names are, for messages.
+
+    Raises:
+        UnknownNameError: If a condition has another name.
+        UsageError: If it is none.
+    """
+    from simsys.errors import UnknownNameError
+    from simsys.report.threshold import Threshold
+
+    found = [Threshold.parse(text, example=example) for text in texts]
+    for each in found:
+        if each.metric not in figures:
+            raise UnknownNameError(what, each.metric, figures)
+    return found
 
 
 def write_report(content: Sequence[RunContent] | SweepContent | Printed, path: Path | None) -> list[Path]:

@@ -92,7 +92,7 @@ class Layout:
     def coordinates(self, rank: int) -> Mapping[str, int]:
         """Where `rank` stands on every axis.
 
-        Example:
+        Examples:
             >>> Layout(tensor=4, data=2).coordinates(6)
             {'tensor': 2, 'context': 0, 'data': 1, 'pipeline': 0}
         """
@@ -131,7 +131,7 @@ class Layout:
         Raises:
             UsageError: If there is no such axis, or its degree is no multiple of `size`.
 
-        Example:
+        Examples:
             >>> inner, outer = Layout(data=8).split(5, "data", 4)
             >>> inner.ranks, outer.ranks
             ((4, 5, 6, 7), (1, 5))

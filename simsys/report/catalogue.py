@@ -7,12 +7,14 @@ hardware profile.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
-from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, profile_names
+from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, own_folders, profile_names
 from simsys.config.hardware_schema import Profile
+from simsys.config.profile_library import Kind
 from simsys.errors import SimsysError, UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
@@ -80,8 +82,17 @@ def facts(kind: str, name: str) -> Facts:
     return catalogue(kind).facts(name)
 
 
+def _own() -> tuple[Path, ...]:
+    """Where the user's own profiles may be: in the current folder."""
+    return own_folders(Path("."))
+
+
+def _names(kind: Kind) -> Callable[[], Sequence[str]]:
+    return lambda: profile_names(kind, _own())
+
+
 def _gpu_row(name: str) -> Facts:
-    gpu = load_gpu(name)
+    gpu = load_gpu(name, _own())
     return {
         "memory_bytes": gpu.memory,
         "bandwidth_bytes_per_s": gpu.memory_bandwidth,
@@ -92,7 +103,7 @@ def _gpu_row(name: str) -> Facts:
 
 
 def _node_row(name: str) -> Facts:
-    node = load_node(name)
+    node = load_node(name, _own())
     return {
         "gpu": node.gpu,
         "gpus": node.gpus_per_node,
@@ -104,12 +115,12 @@ def _node_row(name: str) -> Facts:
 
 
 def _fabric_row(name: str) -> Facts:
-    fabric = load_fabric(name)
+    fabric = load_fabric(name, _own())
     return {"kind": fabric.kind, "port_bytes_per_s": fabric.bandwidth, "switch_latency_s": fabric.latency}
 
 
 def _engine_row(name: str) -> Facts:
-    engine = load_engine(name)
+    engine = load_engine(name, _own())
     return {
         "per_layer_s": engine.per_layer,
         "per_step_s": engine.per_step,
@@ -119,11 +130,11 @@ def _engine_row(name: str) -> Facts:
     }
 
 
-def _profile_facts(load: Callable[[str], Profile]) -> Callable[[str], Facts]:
+def _profile_facts(load: Callable[[str, Iterable[Path]], Profile]) -> Callable[[str], Facts]:
     """The contents of a profile in the form of its file, with the sources at the end."""
 
     def known(name: str) -> Facts:
-        data = load(name).model_dump(mode="json", exclude_none=True)
+        data = load(name, _own()).model_dump(mode="json", exclude_none=True)
         last = {key: data.pop(key) for key in ("fits", "sources")}
         return data | {key: value for key, value in last.items() if value}
 
@@ -204,10 +215,10 @@ def _place(cls: type) -> str:
 
 CATALOGUES = {
     "models": Catalogue(model_names, model_row, model_facts),
-    "gpus": Catalogue(lambda: profile_names("gpu"), _gpu_row, _profile_facts(load_gpu)),
-    "nodes": Catalogue(lambda: profile_names("node"), _node_row, _profile_facts(load_node)),
-    "fabrics": Catalogue(lambda: profile_names("fabric"), _fabric_row, _profile_facts(load_fabric)),
-    "engines": Catalogue(lambda: profile_names("engine"), _engine_row, _profile_facts(load_engine)),
+    "gpus": Catalogue(_names("gpu"), _gpu_row, _profile_facts(load_gpu)),
+    "nodes": Catalogue(_names("node"), _node_row, _profile_facts(load_node)),
+    "fabrics": Catalogue(_names("fabric"), _fabric_row, _profile_facts(load_fabric)),
+    "engines": Catalogue(_names("engine"), _engine_row, _profile_facts(load_engine)),
     "frameworks": Catalogue(FRAMEWORKS.names, _framework_row, _framework_facts),
     "collectives": Catalogue(_algorithm_names, _collective_row, _collective_facts),
     "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),

@@ -75,7 +75,7 @@ def sweep(
         ConfigError: With everything that is wrong with the section or its values.
         UsageError: If the folder has the store of another sweep.
 
-    Example:
+    Examples:
         >>> from simsys import SimulationConfig
         >>> config = SimulationConfig(
         ...     hardware={"gpu": "H100-SXM"},

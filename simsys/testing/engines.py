@@ -58,7 +58,7 @@ class EngineParts:
 class EngineHarness:
     """Engines that serve a table of requests with one executor.
 
-    Example:
+    Examples:
         >>> from simsys.parallel.layout import Layout
         >>> from simsys.parallel.passes import forward_pass
         >>> from simsys.testing import toy_executor, toy_model, toy_requests

@@ -9,12 +9,13 @@ import pytest
 from tests.helpers.console_examples import blocks, carry_out
 from tests.helpers.places import ROOT
 
-PAGES = ("explanation/training.md", "how-to/analysis.md", "tutorials/first-answer.md")
+PAGES = ("../README.md", "explanation/training.md", "how-to/analysis.md", "tutorials/first-answer.md")
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_prints_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     for block in blocks(ROOT / "docs" / name):
         carry_out(block, tmp_path)
 

@@ -15,7 +15,7 @@ from tests.helpers.places import ROOT
 
 PACKAGES = {"simsys", "frameworks", "hardware_profiles", "model_db", "experiments"}
 DATA_KINDS = ["hardware_profiles", "model_db", "experiments"]
-SUFFIXES = {".py", ".typed", ".yaml", ".yml", ".json", ".csv", ".jsonl", ".html", ".css", ".js"}
+SUFFIXES = {".py", ".typed", ".yaml", ".yml", ".json", ".csv", ".jsonl", ".html", ".css", ".js", ".tmpl"}
 
 
 def build(project: Path, target: str, folder: Path) -> Path:
