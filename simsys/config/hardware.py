@@ -57,6 +57,7 @@ __all__ = [
     "no_profiles",
     "overlaid",
     "own_folders",
+    "profile_aliases",
     "profile_digest",
     "profile_files",
     "profile_names",
@@ -112,6 +113,11 @@ def _json(data: Mapping[str, Any]) -> str:
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
     """Return the names of all profiles of a kind, sorted, without short names."""
     return sorted(ProfileLibrary.of(kind, paths).names, key=str.lower)
+
+
+def profile_aliases(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
+    """Return the aliases of all profiles of a kind."""
+    return ProfileLibrary.of(kind, paths).aliases
 
 
 def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tuple[str, frozenset[str]]:
