@@ -36,7 +36,7 @@ from simsys.config.profile_library import (
     without_fits_to,
 )
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, Problem
+from simsys.errors import ConfigError, Problem, UnknownNameError
 
 P = TypeVar("P", bound=Profile)
 
@@ -57,7 +57,6 @@ __all__ = [
     "no_profiles",
     "overlaid",
     "own_folders",
-    "profile_aliases",
     "profile_digest",
     "profile_files",
     "profile_names",
@@ -115,9 +114,13 @@ def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
     return sorted(ProfileLibrary.of(kind, paths).names, key=str.lower)
 
 
-def profile_aliases(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
-    """Return the aliases of all profiles of a kind."""
-    return ProfileLibrary.of(kind, paths).aliases
+def is_known(kind: Kind, name: str, paths: Iterable[str | Path] = ()) -> bool:
+    """Whether a profile has this name or alias."""
+    try:
+        ProfileLibrary.of(kind, paths).find(name)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tuple[str, frozenset[str]]:
