@@ -60,6 +60,8 @@ class Shape:
             "parallelism.dp_degree": replicas,
             **self.step.settings,
         }
+        if "parallelism.attention_dp" in self.varying and fleet.model.experts > 1:
+            found["parallelism.attention_dp"] = self.kind.attention
         if "serving.router" in self.varying:
             found["serving.router"] = self.router
         divided = self.divided(replicas)

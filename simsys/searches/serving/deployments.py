@@ -67,7 +67,9 @@ class Deployments(Space):
             raise UsageError(f"search: {goal.metric} needs latency targets; add slo: {{ttft: 500 ms, tpot: 30 ms}}")
         pools = config.serving.disaggregated
         if pools is not None and pools.own_degrees:
-            raise UsageError("search: prefill and decode replicas have the same degrees, such as tp_degree; remove one")
+            raise UsageError(
+                "search: prefill and decode replicas have the same degrees, such as tp_degree; remove one"
+            )
         if goal.metric == GOODPUT:
             rate_of(config)
         self._short: dict[str, Any] = {}
