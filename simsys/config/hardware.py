@@ -36,7 +36,7 @@ from simsys.config.profile_library import (
     without_fits_to,
 )
 from simsys.config.validation import validate
-from simsys.errors import ConfigError, Problem
+from simsys.errors import ConfigError, Problem, UnknownNameError
 
 P = TypeVar("P", bound=Profile)
 
@@ -112,6 +112,15 @@ def _json(data: Mapping[str, Any]) -> str:
 def profile_names(kind: Kind, paths: Iterable[str | Path] = ()) -> list[str]:
     """Return the names of all profiles of a kind, sorted, without short names."""
     return sorted(ProfileLibrary.of(kind, paths).names, key=str.lower)
+
+
+def is_known(kind: Kind, name: str, paths: Iterable[str | Path] = ()) -> bool:
+    """Whether a profile has this name or alias."""
+    try:
+        ProfileLibrary.of(kind, paths).find(name)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def inherited(kind: Kind, given: Given, paths: Iterable[str | Path] = ()) -> tuple[str, frozenset[str]]:

@@ -182,7 +182,7 @@ class ServingConfig(FrozenModel):
         description="CSV table of measured forward passes, relative to the experiment file, in place of kernel costs",
     )
     communication_pattern: CommunicationPattern = Field(
-        default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto selects the fastest"
+        default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto chooses as NCCL"
     )
     prefill: str = Field(default="llm_prefill", description="Prefill module")
     decode: str = Field(default="llm_decode", description="Decode module")

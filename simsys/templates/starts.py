@@ -13,8 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import TextIO
 
-from simsys.config.hardware import profile_names
-from simsys.config.profile_library import ALIASES
+from simsys.config.hardware import is_known
 from simsys.data import shipped_folder
 from simsys.errors import UsageError
 from simsys.report.files import write_files
@@ -80,7 +79,7 @@ def start_of_hardware(name: str, out: Path | None = None) -> Start:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"--hardware {name!r}: a name begins with a letter and has letters, digits, '.', '_' and '-'")
-    if name.lower() in {known.lower() for known in (*profile_names("gpu"), *ALIASES["gpu"])}:
+    if is_known("gpu", name):
         raise UsageError(f"--hardware {name}: simsys has a GPU of this name ('simsys show gpu {name}'); take another")
     folder = out or Path(".")
     experiment = folder / f"{name}.yaml"
