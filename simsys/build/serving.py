@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ from simsys.build.serving_precision import precision_of, precision_warnings
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.variants.variant import Variant, variants_of
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
+from simsys.collectives.expert_kernels import with_expert_kernel
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import Problem
@@ -37,6 +39,7 @@ from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
@@ -70,8 +73,19 @@ class ServingJob(ServingMemory):
             launches=self.launches,
             stepping=self.settings.stepping,
             async_scheduling=bool(self.settings.async_scheduling),
+            own_algorithms=self._expert_kernels(),
             passes=self._first(each.passes(self) for each in self.variants),
         )
+
+    def _expert_kernels(self) -> dict[tuple[int, ...], Choose]:
+        """Kernels that send tokens to their experts, by the ranks of their groups."""
+        choose, found = self._collectives(), dict[tuple[int, ...], Choose]()
+        for pool in self.pools:
+            kernel = pool.experts.kernel
+            if kernel is not None:
+                for replica in range(0, pool.layout.data, pool.attention_dp):
+                    found[pool.lockstep(replica).everyone.ranks] = with_expert_kernel(choose, kernel)
+        return found
 
     def _collectives(self) -> Choose:
         """Algorithms of collectives; the engine's own all-reduce is among them where it works."""
@@ -143,14 +157,22 @@ class ServingJob(ServingMemory):
         """
         sequences = Sequences(self.requests)
         replicas = [
-            (pool, pool.teams(number), self._team(pool, number, executor))
+            (pool, pool.teams(number), self._team(pool, number, executor), number)
             for pool in self.pools
             for number in range(pool.layout.data)
         ]
+        together = defaultdict[tuple[int, int, int], list[Intake]](list)  # intakes of data-parallel ranks of a replica
         engines = [
-            self.engine_of(executor, sequences, pool, team, groups[stage].ranks[0])
+            self.engine_of(
+                executor,
+                sequences,
+                pool,
+                team,
+                groups[stage].ranks[0],
+                together[pool.first_rank, stage, number // pool.attention_dp],
+            )
             for stage in self.stage_numbers
-            for pool, groups, team in replicas
+            for pool, groups, team, number in replicas
         ]
         source = self._first(each.source(self, executor, engines) for each in self.variants)
         source, run_s = source or self._source(executor, engines), self.config.simulation.duration
@@ -195,12 +217,18 @@ class ServingJob(ServingMemory):
         return next((part for part in made if part is not None), None)
 
     def engine_of(
-        self, executor: Executor, sequences: Sequences, pool: ServingMemory, team: Team, rank: int
+        self,
+        executor: Executor,
+        sequences: Sequences,
+        pool: ServingMemory,
+        team: Team,
+        rank: int,
+        together: list[Intake] | None = None,
     ) -> Engine:
         """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
         kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
         kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)
-        scheduler = self._scheduler(executor, sequences, pool, kv)
+        scheduler, beside = self._scheduler(executor, sequences, pool, kv), [] if together is None else together
         scheduler.swap = self._first(each.swap_space(pool, team) for each in self.variants)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
@@ -216,7 +244,7 @@ class ServingJob(ServingMemory):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if pool.only_decodes else self._first(each.intake(self) for each in self.variants),
+            intake=None if pool.only_decodes else self._first(each.intake(pool, beside) for each in self.variants),
             log=log,
         )
         executor.at_end(made.check_finished)

@@ -8,19 +8,21 @@ from typing import Self
 
 from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
+from simsys.build.expert_setup import ExpertSetup
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import SimulationConfig
+from simsys.config.experts import ExpertsConfig
 from simsys.config.serving_options import PoolDegrees
 from simsys.costs.launches import Launches
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
-from simsys.parallel.lockstep import LockStep, expert_layers, parts
+from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.replica import replica_stages
-from simsys.parallel.segments import Experts, WideExperts
+from simsys.parallel.serving_memory import expert_bytes
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.requests import RequestTable
@@ -141,24 +143,26 @@ class ServingSetup:
             stages=self.layout.pipeline,
             stage_layers=given.stage_layers,
             sequence_parallel=given.sequence_parallel,
-            experts=self._experts(),
+            experts=self.experts.division,
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
         )
 
-    def _experts(self) -> Experts | None:
-        """The division of the routed experts; None if they are divided as other layers are."""
-        ranks, skew = self.expert_ranks, self.config.parallelism.expert_skew
-        if self.attention_dp == 1:
-            return Experts(ranks, skew, over_tensor=True) if ranks > 1 else None
-        gpus = self.layout.tensor * self.attention_dp
-        return Experts(ranks, skew, wide=WideExperts(self.attention_dp, tensor=gpus // ranks))
-
-    @property
-    def sends_tokens(self) -> bool:
-        """Whether tokens are sent to the GPUs of their experts only; else all GPUs gather them."""
-        experts = self._experts()
-        return experts is not None and experts.wide is not None and bool(experts.wide.copies)
+    @cached_property
+    def experts(self) -> ExpertSetup:
+        """The division of the routed experts, and how tokens reach them."""
+        given = self.config.parallelism
+        return ExpertSetup(
+            given=self.settings.experts or ExpertsConfig(),
+            model=self.model,
+            ranks=self.expert_ranks,
+            attention_dp=self.attention_dp,
+            tensor=self.layout.tensor,
+            gpus_per_node=self.cluster.gpus_per_node,
+            skew=given.expert_skew,
+            activation_bytes=self.precision.activation_bytes,
+            decodes=self.only_decodes,
+        )
 
     def teams(self, replica: int) -> list[Group]:
         """The ranks of each stage of a replica; each data-parallel rank of attention counts as one."""
@@ -170,17 +174,12 @@ class ServingSetup:
 
     @cached_property
     def _locksteps(self) -> list[LockStep]:
-        own, exchange, experts = parts(self.plan)
-        whole, size = self._experts(), self.attention_dp
-        assert whole is not None
-        assert whole.wide is not None
-        found = []
-        for first in range(0, self.layout.data, size):
-            teams = tuple(self.teams(replica)[0] for replica in range(first, first + size))
-            everyone = Group(tuple(rank for team in teams for rank in team.ranks), "expert")
-            step = LockStep(teams, everyone, own, exchange, experts, load=whole.load)
-            found.append(replace(step, sent=bool(whole.wide.copies), layers=expert_layers(exchange)))
-        return found
+        size = self.attention_dp
+        groups = [
+            [self.teams(first + place)[0] for place in range(size)] for first in range(0, self.layout.data, size)
+        ]
+        moved_bytes = expert_bytes(self.plan, self.precision)
+        return self.experts.locksteps(self.plan, groups, moved_bytes)
 
     @cached_property
     def _teams(self) -> list[list[Group]]:

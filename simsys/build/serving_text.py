@@ -120,7 +120,7 @@ def _parallelism(job: ServingMemory) -> Iterator[str]:
             yield from _attention(pool)
     if given.ep_degree > 1 and job.attention_dp == 1:
         how = "tokens sent by all-to-all" if given.sequence_parallel else "results summed by all-reduce"
-        yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {given.expert_skew:g} x the mean"
+        yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {job.experts.load:.4g} x the mean"
     elif job.model.experts > 1 and job.attention_dp == 1:
         yield "experts: tokens are routed independently and evenly"
 
@@ -139,11 +139,16 @@ def _attention(pool: ServingMemory) -> Iterator[str]:
         f"attention{which}: {pool.attention_dp} data-parallel ranks of {pool.layout.tensor} GPUs, each with its own "
         "requests and KV cache; they step together, and the rank with most work decides, the same in all layers"
     )
-    how = "sent by all-to-all" if pool.sends_tokens else "gathered by all GPUs, results reduced and scattered"
+    how = pool.experts.dispatch.replace("_", " ") if pool.experts.sends_tokens else "gathered by all GPUs"
+    sent = f"{how}, dispatched in {pool.experts.given.dispatch_precision}"
     yield (
         f"experts{which}: divided among {gpus} GPUs, {experts} groups of {gpus // experts} that divide each expert; "
-        f"tokens {how}; busiest group {pool.config.parallelism.expert_skew:g} x the mean"
+        f"tokens {sent}; busiest group {pool.experts.load:.4g} x the mean"
     )
+    given = pool.experts.given
+    if given.two_batch_overlap or given.shared_experts == "overlapped":
+        what = "the other half of the batch" if given.two_batch_overlap else "shared experts"
+        yield f"exchange{which}: overlaps with {what}, and has the time of idle links at all levels of detail"
 
 
 def _duration(job: ServingMemory) -> Iterator[str]:

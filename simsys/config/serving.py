@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.engine_defaults import Release
+from simsys.config.experts import ExpertsConfig
 from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds
 
@@ -158,6 +159,10 @@ class ServingConfig(FrozenModel):
     batch_wait_max_tokens_ratio: Fraction | None = Field(
         default=None, description="Share of max_num_batched_tokens at which prompts do not wait any longer"
     )
+    attention_dp_timeout_iters: NonNegativeInt = Field(
+        default=0,
+        description="Decode steps that prompts wait until each data-parallel rank has one, as in TensorRT-LLM",
+    )
     async_scheduling: bool | None = Field(
         default=None, description="Prepare a step during the one before; by default as the engine does"
     )
@@ -168,14 +173,16 @@ class ServingConfig(FrozenModel):
         default=None, description="Speculative decoding: the draft model, drafted tokens per step, and acceptance rate"
     )
     lora: LoraConfig | None = Field(default=None, description="LoRA adapters that are served together with the model")
+    experts: ExpertsConfig | None = Field(
+        default=None, description="Dispatch, popularity and balance of the experts of a mixture"
+    )
     passes: str | None = Field(
         default=None,
         min_length=1,
         description="CSV table of measured forward passes, relative to the experiment file, in place of kernel costs",
     )
     communication_pattern: CommunicationPattern = Field(
-        default="auto",
-        description="Algorithm of collectives (docs/explanation/networks.md); auto selects as NCCL does",
+        default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto chooses as NCCL"
     )
     prefill: str = Field(default="llm_prefill", description="Prefill module")
     decode: str = Field(default="llm_decode", description="Decode module")

@@ -70,8 +70,7 @@ class TrainingConfig(FrozenModel):
         default="fused", description="Norms as one kernel or one kernel per operation"
     )
     communication_pattern: CommunicationPattern = Field(
-        default="auto",
-        description="Algorithm of collectives (docs/explanation/networks.md); auto selects as NCCL does",
+        default="auto", description="Algorithm of collectives (docs/explanation/networks.md); auto chooses as NCCL"
     )
     engine: str = Field(
         default="pytorch", description="Engine profile (simsys list engines), such as pytorch or megatron"

@@ -107,7 +107,7 @@ class Core(Clocks):
                 group,
                 self.members(group),
                 self.platform.network,
-                self.model.algorithm,
+                self.model.own_algorithms.get(group.ranks, self.model.algorithm),
                 self.env,
                 self.images,
                 joined=self._joins_steps,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from simsys.collectives.choose import Choose
 from simsys.costs.jitter import Jitter
@@ -23,6 +24,7 @@ class ExecutionModel:
         launches: Kernel launches of passes.
         stepping: True if every run of serving steps is one step long.
         async_scheduling: True if the host of a serving team overlaps with its steps.
+        own_algorithms: Selectors of groups of their own, by their ranks.
         communication_share: Slow-down of concurrent computation by overlapped collectives, as a share of their
             duration.
         passes: Measured passes of serving, in place of the costs of kernels and collectives.
@@ -35,5 +37,6 @@ class ExecutionModel:
     launches: Launches = NO_LAUNCHES
     stepping: bool = False
     async_scheduling: bool = False
+    own_algorithms: Mapping[tuple[int, ...], Choose] = field(default_factory=dict)
     communication_share: float = 0.0
     passes: MeasuredPasses | None = None

@@ -25,7 +25,10 @@ Limits: TypeAlias = Mapping[str, float]
 Values: TypeAlias = Mapping[str, float]
 """Values of one run by metric, in units of the tables."""
 
-LAYOUT_PATHS = ("parallelism.tp_degree", "parallelism.pp_stages", "parallelism.ep_degree", "hardware")
+LAYOUT_PATHS = (
+    *("parallelism.tp_degree", "parallelism.pp_stages", "parallelism.ep_degree", "parallelism.attention_dp"),
+    *("serving.disaggregated", "hardware"),
+)
 LOAD_PATHS = (
     *("workload.arrivals.concurrency", "workload.num_requests"),
     *("serving.max_num_seqs", "serving.max_num_batched_tokens"),
@@ -183,8 +186,11 @@ def _mean_tokens(length: int | Mapping[str, Any]) -> float:
 
 
 def _gpus(scenario: Mapping[str, Any]) -> int:
-    degrees = scenario["parallelism"]
-    return int(degrees["tp_degree"] * degrees["pp_stages"] * degrees.get("dp_degree", 1))
+    degrees, hardware = scenario["parallelism"], scenario["hardware"]
+    if not degrees:  # pools, which use the whole cluster
+        return int(hardware["gpus_per_node"] * hardware.get("num_nodes", 1))
+    replicas = degrees.get("dp_degree", 1) * degrees.get("attention_dp", 1)
+    return int(degrees["tp_degree"] * degrees["pp_stages"] * replicas)
 
 
 @cache

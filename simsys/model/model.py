@@ -162,6 +162,11 @@ class Model:
         return self.with_operators(lambda operator: replace(operator, scales=self.scales))
 
     @property
+    def experts_per_token(self) -> int:
+        """Experts that each token is routed to; 1 in a dense model."""
+        return max((each.experts_per_token for block in self.kinds_of_blocks for each in block.operators), default=1)
+
+    @property
     def experts(self) -> int:
         """Routed experts of a layer; 1 for a dense model."""
         return max((operator.experts for block in self.kinds_of_blocks for operator in block.operators), default=1)

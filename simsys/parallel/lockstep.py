@@ -29,6 +29,9 @@ class LockStep:
         experts: A GPU's share of the routed experts.
         sent: Whether tokens are sent, so that the rank with most of them decides, or gathered everywhere.
         load: Tokens of the busiest expert-parallel rank over the mean.
+        shared: A GPU's share of the shared experts, if they are computed during the exchange.
+        moved_bytes: Bytes of experts that a GPU receives when experts are placed anew.
+        moved_after: Steps between two such placements; 0 for none.
         halves: Whether each batch is processed in two halves, of which one computes while the other one communicates.
         layers: Layers with experts.
     """
@@ -40,8 +43,16 @@ class LockStep:
     experts: ForwardPass
     sent: bool = False
     load: float = 1.0
+    shared: ForwardPass | None = None
+    moved_bytes: float = 0.0
+    moved_after: int = 0
     halves: bool = False
     layers: int = 1
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether there is computation during the exchange."""
+        return self.halves or self.shared is not None
 
     def mean_tokens(self, tokens: float, idle: int) -> float:
         """Tokens of a data-parallel rank on average; a rank without requests passes one token."""
@@ -85,6 +96,12 @@ def parts(plan: ForwardPass) -> tuple[ForwardPass, ForwardPass, ForwardPass]:
     return _piece(plan, "own", _own), exchange, _piece(plan, "experts", _experts)
 
 
+def shared_apart(own: ForwardPass) -> tuple[ForwardPass, ForwardPass | None]:
+    """Divide the own part into all but the shared experts, and these; None if there are none."""
+    shared = _piece(own, "shared", _shared)
+    return (_piece(own, "own", _unshared), shared) if shared.stretches else (own, None)
+
+
 def expert_layers(plan: ForwardPass) -> int:
     """Number of layers with exchanges."""
     return sum(each.repeat for each in plan.stretches if any(map(_sends, each.segments)))
@@ -112,6 +129,31 @@ def _own(segment: Segment) -> Segment | None:
         return None
     kept = replace(segment, exchange=None) if _sends(segment) else segment
     return kept if kept.operators or kept.exchange is not None else None
+
+
+def _shared(segment: Segment) -> Segment | None:
+    return _of_shared(segment, True)
+
+
+def _unshared(segment: Segment) -> Segment | None:
+    return _of_shared(segment, False)
+
+
+def _of_shared(segment: Segment, wanted: bool) -> Segment | None:
+    """The operators of a segment that belong to shared experts, or do not; the exchange goes with the last one."""
+    mine = [operator.name.startswith("shared_") is wanted for operator in segment.operators]
+    if all(mine):
+        return segment if mine or not wanted else None
+    share = sum(mine) / len(mine)
+    if not share:
+        return None
+    return replace(
+        segment,
+        operators=tuple(each for each, own in zip(segment.operators, mine, strict=True) if own),
+        exchange=segment.exchange if mine[-1] else None,
+        layers=segment.layers * share,
+        launches=segment.launches * share,
+    )
 
 
 def _exchanges(segment: Segment) -> Segment | None:

@@ -113,12 +113,14 @@ class Experts:
         over_tensor: Whether these are the ranks of tensor parallelism, each of which then holds whole experts instead
             of a part of every one, as engines that serve do.
         wide: How tokens reach them, if several data-parallel ranks of a serving replica share them.
+        redundant: Additional replicas of experts on all ranks together.
     """
 
     ranks: int
     load: float = 1.0
     over_tensor: bool = False
     wide: WideExperts | None = None
+    redundant: int = 0
 
     def exchange(self, routed: Operator, tensor_degree: int = 1) -> Exchange:
         """The all-to-all that brings tokens to a routed operator, or its results back.
@@ -223,6 +225,9 @@ def _share(
     operator: Operator, tensor_degree: int, num_key_value_heads: int, away: Experts | None, by_tokens: bool
 ) -> Operator:
     """One rank's share of an operator, which has the rank's part of the tokens or all of them."""
+    if away is not None and away.redundant:
+        more = operator.experts + away.redundant
+        operator = replace(operator, experts=more, parameters=operator.parameters * more / operator.experts)
     if away is not None and away.over_tensor:
         return expert_part(operator, away.ranks, away.load)
     if away is not None and away.wide is not None:

@@ -51,6 +51,16 @@ def weight_bytes(plan: ForwardPass, precision: Precision, *, tied: bool = False)
     )
 
 
+def expert_bytes(plan: ForwardPass, precision: Precision) -> float:
+    """Bytes of a rank's routed experts."""
+    return ordered_sum(
+        stretch.repeat * operator.parameters * precision.bytes_per_weight(operator)
+        for stretch in plan.stretches
+        for operator in stretch.operators
+        if operator.experts > 1
+    )
+
+
 def head_columns(plan: ForwardPass) -> int:
     """Logits of each sequence that a rank computes; 0 if the head is elsewhere."""
     heads = (operator for stretch in plan.stretches for operator in stretch.operators if operator.is_head)

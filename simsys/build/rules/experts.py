@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from simsys.build.rules.degrees import degree, degrees
 from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.parallelism import same_weights
 from simsys.build.rules.registry import Parts, rule
+from simsys.config.experiment import SimulationConfig
+from simsys.config.experts import ExpertsConfig
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.serving_options import PoolDegrees
 from simsys.errors import UsageError
 from simsys.model.model import Model
 from simsys.parallel.passes import forward_pass
@@ -80,6 +86,62 @@ def attention_in_data_parallelism(parts: Parts, found: Findings) -> None:
     problem, near = shared_experts_problem(model, given.tp_degree, given.attention_dp, given.ep_degree)
     if problem:
         found.error(EXPERTS, problem, suggestion=degrees(config, parts.cluster, "ep_degree", near))
+
+
+WIDE = ("dispatch", "decode_dispatch", "dispatch_precision", "two_batch_overlap", "shared_experts", "rebalance_steps")
+"""Settings of ``serving.experts`` for experts that data-parallel ranks share."""
+
+
+@rule("serving.experts")
+def used_experts(parts: Parts, found: Findings) -> None:
+    """Settings of experts need experts that are divided, and most of them data-parallel ranks that share these."""
+    assert parts.config.serving is not None
+    given, pools, model = parts.config.serving.experts, degrees_of_pools(parts.config), parts.model
+    if given is None:
+        return
+    path, shared = ("serving", "experts"), [pool for pool in pools if pool.attention_dp > 1]
+    for key in WIDE if not shared else ():
+        if getattr(given, key) != type(given).model_fields[key].default:
+            found.error((*path, key), f"{key} has no effect without attention_dp; remove it, or write attention_dp")
+    if all(pool.ep_degree == 1 for pool in pools) and (given.weighted or given.eplb):
+        found.error(path, "the popularity of experts has no effect without ep_degree, as every rank has all of them")
+    if given.weighted and parts.config.parallelism.expert_skew != 1.0:
+        key = "counts" if given.counts is not None else "popularity_exponent"
+        found.error((*path, key), f"expert_skew and {key} both give the load of the busiest rank; keep one of them")
+    if given.decode_dispatch is not None and parts.config.serving.disaggregated is None:
+        found.error((*path, "decode_dispatch"), "there are no decode replicas; write dispatch instead")
+    if model is not None:
+        _check_sizes(given, model, pools, found)
+
+
+def _check_sizes(
+    given: ExpertsConfig, model: Model, pools: Sequence[ParallelismConfig | PoolDegrees], found: Findings
+) -> None:
+    """Counts are those of the model's experts, ranks have equally many, and senders find whole experts."""
+    path = ("serving", "experts")
+    if given.counts is not None and len(given.counts) != model.experts:
+        found.error((*path, "counts"), f"{len(given.counts)} counts, but {model.name} has {model.experts} experts")
+    for pool in pools:
+        if (model.experts + given.redundant_experts) % pool.ep_degree:
+            near = -(-model.experts // pool.ep_degree) * pool.ep_degree - model.experts
+            text = f"{model.experts} experts and {given.redundant_experts} replicas cannot be divided evenly among"
+            edits = [[{"serving.experts.redundant_experts": near + more * pool.ep_degree}] for more in (0, 1)]
+            message = f"{text} ep_degree {pool.ep_degree} ranks"
+            found.error((*path, "redundant_experts"), message, suggestion=Suggestion(edits, "write {}"))
+            break
+    sends = {given.dispatch, given.decode_dispatch} - {"all_gather", None}
+    for pool in pools:
+        gpus = pool.attention_dp * pool.tp_degree
+        if sends and pool.attention_dp > 1 and pool.ep_degree != gpus:
+            text = f"tokens are sent to GPUs with whole experts, so ep_degree is attention_dp x tp_degree ({gpus})"
+            found.error((*path, "dispatch"), f"{text}, not {pool.ep_degree}; or write dispatch: all_gather")
+            break
+
+
+def degrees_of_pools(config: SimulationConfig) -> Sequence[ParallelismConfig | PoolDegrees]:
+    """The degrees of the replicas of each kind of a serving scenario."""
+    split = config.serving.disaggregated if config.serving is not None else None
+    return (config.parallelism,) if split is None else split.pools(config.parallelism)
 
 
 def shared_experts_problem(model: Model, tensor: int, attention: int, expert: int) -> tuple[str, list[int]]:

@@ -28,9 +28,9 @@ class BatchWaitVariant(Variant):
         waits = setup.settings.batch_wait_timeout_iters
         yield f"prompts wait up to {waits} decode steps for a larger batch while sequences decode"
 
-    def intake(self, setup: ServingMemory) -> Intake:
+    def intake(self, pool: ServingMemory, together: list[Intake]) -> Intake:
         """The intake that delays prompts."""
-        settings = setup.settings
+        settings = pool.settings
         enough = (settings.batch_wait_max_tokens_ratio or 1.0) * settings.max_num_batched_tokens
         return BatchWait(settings.batch_wait_timeout_iters, enough)
 

@@ -24,6 +24,6 @@ class PollingVariant(Variant):
         interval = setup.settings.scheduler_recv_interval
         yield f"new requests are received every {interval} decode steps, after prefills, and when idle"
 
-    def intake(self, setup: ServingMemory) -> Intake:
+    def intake(self, pool: ServingMemory, together: list[Intake]) -> Intake:
         """Polls."""
-        return Polling(setup.settings.scheduler_recv_interval)
+        return Polling(pool.settings.scheduler_recv_interval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
+from simsys.build.rules.experts import degrees_of_pools
 from simsys.build.rules.findings import Findings
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
@@ -83,8 +84,13 @@ class Variant(ABC):
         """Measured forward passes in place of the costs of kernels."""
         return None
 
-    def intake(self, setup: ServingMemory) -> Intake | None:
-        """The intake that requests pass before the scheduler of an engine receives them."""
+    def intake(self, pool: ServingMemory, together: list[Intake]) -> Intake | None:
+        """The intake that requests pass before the scheduler of an engine receives them.
+
+        Args:
+            pool: The replicas of its kind.
+            together: The intakes of engines that step together with this one, made so far.
+        """
         return None
 
     def source(self, setup: ServingMemory, executor: Executor, engines: Sequence[Engine]) -> Source | None:
@@ -121,6 +127,4 @@ def beside_shared_experts(parts: Parts, found: Findings) -> None:
 
 def attends_in_parallel(config: SimulationConfig) -> bool:
     """Whether any replicas of a serving scenario have several data-parallel ranks that share their experts."""
-    split = config.serving.disaggregated if config.serving is not None else None
-    pools = split.pools(config.parallelism) if split is not None else (config.parallelism,)
-    return any(pool.attention_dp > 1 for pool in pools)
+    return any(pool.attention_dp > 1 for pool in degrees_of_pools(config))

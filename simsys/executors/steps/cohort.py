@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from math import inf
 
 from simpy.events import EventPriority
 
+from simsys.collectives.base import CollectiveKind
 from simsys.executors.core import Core
 from simsys.executors.steps.passes import NAME
 from simsys.executors.steps.step_log import StepLog
@@ -163,6 +165,15 @@ class Cohort(ABC):
         for each in self.running:
             each.ended += passed
         self.running, self.due_s = [], inf
+
+    @cached_property
+    def moved_s(self) -> float:
+        """A step's part of the time to place the experts anew: every GPU receives all of its own."""
+        lockstep = self.lockstep
+        if not lockstep.moved_after:
+            return 0.0
+        seconds = self.core.communicator(lockstep.everyone).seconds(CollectiveKind.ALL_TO_ALL, lockstep.moved_bytes)
+        return seconds / lockstep.moved_after
 
     @property
     def idle(self) -> int:

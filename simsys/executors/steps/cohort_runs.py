@@ -26,11 +26,20 @@ class Shared(NamedTuple):
         experts_s: The experts' part.
         exchange_s: The exchange.
         halves: Number of parts of each batch, 1 or 2.
+        beside_s: Shared experts, which are computed during the exchange.
+        moved_s: A step's part of the time to place the experts anew.
     """
 
     experts_s: float
     exchange_s: float
     halves: int
+    beside_s: float = 0.0
+    moved_s: float = 0.0
+
+    @property
+    def waited_s(self) -> float:
+        """From the beginning of the exchange to the experts' part."""
+        return max(self.exchange_s, self.beside_s)
 
 
 class StretchTimes:
@@ -48,12 +57,12 @@ class StretchTimes:
         self, own: list[StepTimes], shared: Shared, host_s: float, lockstep: LockStep, *, beside: bool
     ) -> None:
         self.own, self.shared = own, shared
-        before_s = 0.0 if beside else host_s
+        before_s = shared.moved_s if beside else host_s + shared.moved_s
         lines = [line for each in own for line in _lines(each)]
-        times = StepTimes(before_s, 0.0, before_s + shared.exchange_s)
+        times = StepTimes(before_s, 0.0, before_s + shared.waited_s)
         if shared.halves == 1:
             times.add(lines)
-            times.first_s += shared.experts_s + shared.exchange_s
+            times.first_s += shared.experts_s + shared.waited_s
         else:
             alone, computing = lockstep.alone, [(first + shared.experts_s, growth) for first, growth in lines]
             times.add([*_scaled(computing, 1.0 - alone), ((1.0 - alone) * shared.exchange_s, 0.0)])
@@ -65,7 +74,7 @@ class StretchTimes:
     def computing_s(self, place: int, steps: int) -> float:
         """For how long the GPUs of a running rank compute in the first steps."""
         own = self.own[place]
-        return own.elapsed(steps) - steps * own.idle_s + steps * self.shared.experts_s
+        return own.elapsed(steps) + steps * (self.shared.experts_s + self.shared.beside_s - own.idle_s)
 
 
 def _lines(times: StepTimes) -> list[Line]:
@@ -110,8 +119,17 @@ class CohortRuns(Cohort):
         mean, exchanged = self.loads()
         experts_s, _ = self._experts.seconds(mean.part(halves))
         _, exchange_s = self._exchange.seconds(exchanged.part(halves))
-        shared = Shared(halves * experts_s, halves * exchange_s, halves)
+        shared = Shared(halves * experts_s, halves * exchange_s, halves, self._beside_s(most), self.moved_s)
         return StretchTimes(own, shared, self.host_s, self.lockstep, beside=self.beside)
+
+    def _beside_s(self, most: float) -> float:
+        """Duration of the shared experts for the largest number of tokens of a rank."""
+        if self.lockstep.shared is None:
+            return 0.0
+        seconds, exchange_s = self.core.pass_cost(self.forward(self.lockstep.teams[0], "shared", Batch())).seconds(
+            Batch(most)
+        )
+        return seconds + exchange_s
 
     def planned(self) -> int:
         """Book the stretch that ends now; return its number of steps."""
@@ -165,11 +183,8 @@ class CohortRuns(Cohort):
         for step in range(steps):
             started_s = self._anchor_s + self._times.steps.elapsed(step)
             ended_s = self._anchor_s + self._times.steps.elapsed(step + 1)
-            whole_s = ended_s - started_s
-            parts = self.host_s * (not self.beside) + ordered_sum(shared[:2])
-            own_s = max(0.0, whole_s - parts) + self.host_s * (not self.beside)
-            met_s = min(ended_s, started_s + own_s)
-            back_s = min(ended_s, met_s + shared.exchange_s)
+            met_s = max(started_s, ended_s - ordered_sum((shared.waited_s, shared.experts_s)))
+            back_s = min(ended_s, met_s + shared.waited_s)
             for each in self.running:
                 op = self.forward(each.team, "own", each.now_batch.grown(step, each.more), each.host_s)
                 for hook in hooks:

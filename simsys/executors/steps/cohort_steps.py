@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from simpy.events import Event
 
 from simsys.executors.core import Core
-from simsys.executors.steps.cohort import Cohort
+from simsys.executors.steps.cohort import Cohort, Member
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.lockstep import LockStep
@@ -33,8 +33,7 @@ class CohortSteps(Cohort):
         """Begin one step."""
         self._started_s = self.env._now
         own = [
-            self._pass(self.forward(each.team, "own", each.now_batch, 0.0 if self.beside else each.host_s))
-            for each in self.running
+            self._pass(self.forward(each.team, "own", each.now_batch, self._before_s(each))) for each in self.running
         ]
         self._after(own, self._send)
 
@@ -46,6 +45,9 @@ class CohortSteps(Cohort):
     def _send(self, _: Event) -> None:
         if self.running:
             self._after([self._pass(self.forward(self.lockstep.everyone, "exchange", self.loads()[1]))], self._work)
+
+    def _before_s(self, member: Member) -> float:
+        return self.moved_s + (0.0 if self.beside else member.host_s)
 
     def _work(self, _: Event) -> None:
         if self.running:

@@ -111,7 +111,7 @@ class ServingPasses(Component, ABC):
         return found.member(rank, done)
 
     def cohort(self, lockstep: LockStep) -> Cohort:
-        """What carries out the steps of data-parallel ranks: one by one, or in closed form where halves overlap."""
-        if lockstep.halves:
+        """What carries out the steps of data-parallel ranks: with events, or at once if the exchange overlaps."""
+        if lockstep.overlaps:
             return CohortRuns(self.core, lockstep, 1)
         return CohortSteps(self.core, lockstep, self.start)

@@ -16,7 +16,7 @@ from simsys.fidelity.tables.facts import Facts, Pattern, facts
 from simsys.fidelity.tables.table import Row
 
 Name: TypeAlias = Literal["users", "decode_tokens", "prompt_tokens", "answer_tokens", "stated"]
-_LENGTHS = re.compile(r"lengths \w+ in \[(0?\.\d+)L, ?L\]")
+_LENGTHS = re.compile(r"(?:lengths \w+ in|draws from) \[(0?\.\d+)L, ?L\]")
 """Notes about drawn lengths."""
 
 

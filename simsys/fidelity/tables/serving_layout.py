@@ -12,11 +12,6 @@ from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.hardware_names import hardware_of, machine_of, node_of
 from simsys.fidelity.tables.table import Row
 
-POOLS = (
-    *("prefill_workers", "prefill_replicas", "prefill_gpus", "prefill_tp"),
-    *("decode_workers", "decode_replicas", "decode_gpus", "decode_tp"),
-)
-"""Columns of disaggregated serving; a value in any of them means separate replicas for prefill and decode."""
 DATA_PARALLEL = ("dp", "data_parallel", "data_parallel_size")
 LIMITS = {
     "max_num_seqs": ("max_batch", "max_batch_size", "max_num_seqs"),
@@ -30,21 +25,23 @@ NONE = ("", "0", "1", "none", "no", "false", "off")
 def parallelism_of(row: Row) -> dict[str, int]:
     """Return the ``parallelism`` of a deployment: degrees of one replica, and the number of replicas.
 
-    Engines divide experts among the ranks of tensor parallelism. If a table has the product of both degrees as `tp`,
-    so that it exceeds a node, the same GPUs were counted twice.
+    Engines divide experts among the ranks of tensor parallelism; with data-parallel attention, among all GPUs of a
+    replica. If a table has the product of both degrees as `tp`, so that it exceeds a node, the same GPUs were counted
+    twice.
 
     Raises:
         Unsupported: The degrees are not stated, contradict each other, or cannot be simulated.
     """
-    if any(row.text(column) for column in POOLS) or row.text("notes").casefold().startswith("disaggregated"):
-        raise Unsupported("separate replicas for prefill and decode (disaggregated)")
     if not row.text("tp"):
         raise Unsupported("how the model is divided is not stated")
-    if _attention_replicas(row) > 1:
-        raise Unsupported("attention in data parallelism")
     if any(row.text(column) not in NONE for column in DATA_PARALLEL):
         raise Unsupported("data-parallel ranks; a column 'replicas' says how many copies of the model there are")
     tensor, stages, replicas = row.whole("tp"), row.whole("pp", 1), row.whole("replicas", 1)
+    attention = _attention_replicas(row)
+    if attention > 1 and not row.text("attention_dp"):
+        raise Unsupported("attention in data parallelism, whose layout only the notes mention")
+    if attention > 1:
+        return _attention(row, tensor, attention, replicas)
     gpus = row.whole("gpus", tensor * stages * replicas)
     if gpus != tensor * stages * replicas:
         raise Unsupported("gpus is not tp x pp x replicas, so how many replicas ran is not known")
@@ -64,6 +61,17 @@ def parallelism_of(row: Row) -> dict[str, int]:
     return found
 
 
+def _attention(row: Row, tensor: int, attention: int, replicas: int) -> dict[str, int]:
+    """The degrees of a replica with several data-parallel ranks of attention."""
+    if row.whole("pp", 1) > 1:
+        raise Unsupported("attention in data parallelism with pipeline stages")
+    if row.whole("gpus", tensor * attention * replicas) != tensor * attention * replicas:
+        raise Unsupported("gpus is not tp x attention_dp x replicas, so the layout of attention is not known")
+    experts = max(1, row.whole("ep", 1))
+    found = {"tp_degree": tensor, "pp_stages": 1, "attention_dp": attention, "ep_degree": experts}
+    return found | ({"dp_degree": replicas} if replicas > 1 else {})
+
+
 def hardware_of_deployment(row: Row, parallelism: dict[str, int]) -> dict[str, Any]:
     """Return the ``hardware`` of an experiment with the GPUs of all replicas.
 
@@ -71,6 +79,7 @@ def hardware_of_deployment(row: Row, parallelism: dict[str, int]) -> dict[str, A
         Unsupported: There is no profile of the GPU, or a replica does not fit into a node.
     """
     gpu, size = row.text("gpu"), parallelism["tp_degree"] * parallelism["pp_stages"]
+    size *= parallelism.get("attention_dp", 1)
     one, domain = node_of(gpu, size), machine_of(gpu).domain
     gpus = size * parallelism.get("dp_degree", 1)
     if gpus == size:

@@ -8,7 +8,7 @@ their means, unless ``notes`` say that they are drawn, as in ``lengths random in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any
 
 from simsys.fidelity.case import Case, Unsupported
@@ -18,6 +18,7 @@ from simsys.fidelity.tables.model_names import database_name
 from simsys.fidelity.tables.serving_engines import engine_setup, release_of
 from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
 from simsys.fidelity.tables.serving_load import LOADS, Load
+from simsys.fidelity.tables.serving_pools import hardware_of_pools, is_disaggregated, pools_of
 from simsys.fidelity.tables.serving_precision import precisions
 from simsys.fidelity.tables.table import Row, Table
 from simsys.fidelity.tables.words import serving_words
@@ -121,19 +122,22 @@ def _figure(row: Row, load: Load) -> _Figure:
 
 
 def _scenario(row: Row, load: Load) -> dict[str, Any]:
-    setup = engine_setup(row.text("engine"), row.text("engine_version"))
-    release = release_of(setup.profile, row.text("engine_version"))
+    split = is_disaggregated(row)
+    version = "" if split else row.text("engine_version")  # with pools, it may be the version of what routes to them
+    setup = engine_setup(row.text("engine"), version)
+    release = release_of(setup.profile, version)
     model = _model(row.text("model"))
     longest = model.max_context_tokens or inf
     if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
         raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
-    parallelism = parallelism_of(row)
-    if parallelism["tp_degree"] * parallelism["pp_stages"] > 1 and not setup.tensor_parallel:
+    pools = pools_of(row) if split else {}
+    parallelism = {} if split else parallelism_of(row)
+    if prod(parallelism.get(key, 1) for key in ("tp_degree", "pp_stages")) > 1 and not setup.tensor_parallel:
         raise Unsupported(f"{row.text('engine')} has several GPUs work one after another, which is not modelled")
     return {
         "simulation": {"lod": "medium"},
         "model": {"name": model.name},
-        "hardware": hardware_of_deployment(row, parallelism),
+        "hardware": hardware_of_pools(row, pools) if split else hardware_of_deployment(row, parallelism),
         "parallelism": parallelism,
         "serving": {
             "engine": setup.profile,
@@ -142,6 +146,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             **load.limits(setup),
             **deployment(row),
             **stated_settings(row),
+            **({"disaggregated": pools} if split else {}),
         },
         "workload": dict(load.workload(parallelism.get("dp_degree", 1))),
     }

@@ -78,6 +78,35 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
 ]
 
+SHARED = {"parallelism": {"attention_dp": 8, "ep_degree": 8}}
+BAD += [
+    (
+        {"serving": {"experts": {"dispatch": "deepep_low_latency"}}},
+        "serving.experts.dispatch: dispatch has no effect without attention_dp",
+    ),
+    (
+        {"serving": {"experts": {"popularity_exponent": 1.0}}, "parallelism": {"attention_dp": 8}},
+        "serving.experts: the popularity of experts has no effect without ep_degree",
+    ),
+    ({**SHARED, "serving": {"experts": {"counts": [1.0, 2.0]}}}, "2 counts, but gpt-oss-20b has 32 experts"),
+    (
+        {**SHARED, "serving": {"experts": {"eplb": True, "redundant_experts": 3}}},
+        "redundant_experts: 32 experts and 3 replicas cannot be divided evenly among ep_degree 8 ranks",
+    ),
+    (
+        {"parallelism": {"attention_dp": 8, "ep_degree": 4}, "serving": {"experts": {"dispatch": "all_to_all"}}},
+        "so ep_degree is attention_dp x tp_degree (8), not 4; or write dispatch: all_gather",
+    ),
+    (
+        {**SHARED, "serving": {"experts": {"decode_dispatch": "all_to_all"}}},
+        "serving.experts.decode_dispatch: there are no decode replicas",
+    ),
+    (
+        {"parallelism": {"tp_degree": 2}, "serving": {"attention_dp_timeout_iters": 60}},
+        "serving.attention_dp_timeout_iters: prompts wait for those of other data-parallel ranks",
+    ),
+]
+
 
 @each_case(("case", "message"), BAD)
 def test_degrees_that_do_not_match_are_refused_at_their_line(case: dict[str, Any], message: str) -> None:

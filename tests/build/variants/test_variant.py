@@ -133,7 +133,7 @@ def test_a_variant_of_ones_own_is_one_class(monkeypatch: pytest.MonkeyPatch) -> 
         def assumptions(self, setup: ServingMemory) -> Iterator[str]:
             yield "a doorman lets requests in"
 
-        def intake(self, setup: ServingMemory) -> Intake:
+        def intake(self, pool: ServingMemory, together: list[Intake]) -> Intake:
             return Doorman()
 
     assert len(own) == len(VARIANTS) + 1

@@ -140,3 +140,70 @@ def test_pools_have_layouts_of_their_own() -> None:
         runs.append(simulate(config({"attention_dp": 1}, lod, gpus=6, serving={"disaggregated": split})))
     assert runs[0].metrics["completed"] == 30
     assert figures(runs[0]) == pytest.approx(figures(runs[1]), rel=1e-3)
+
+
+DISPATCHES = ["all_gather", "all_to_all", "deepep_high_throughput", "deepep_low_latency"]
+
+
+@pytest.mark.parametrize("dispatch", DISPATCHES)
+def test_levels_agree_with_each_way_to_send_tokens(dispatch: str) -> None:
+    experts = {"dispatch": dispatch, "dispatch_precision": "fp8", "popularity_exponent": 0.5}
+    runs = [simulate(config(LAYOUTS["two nodes"], lod, serving={"experts": experts})) for lod in ("high", "medium")]
+    assert figures(runs[0]) == pytest.approx(figures(runs[1]), rel=1e-9)
+
+
+EFFECTS: list[tuple[dict[str, Any], int]] = [
+    ({"dispatch": "deepep_low_latency"}, 0),
+    ({"dispatch_precision": "fp8"}, -1),
+    ({"popularity_exponent": 1.0}, 1),
+    ({"popularity_exponent": 0.0}, 0),
+    ({"counts": [2.0] + [1.0] * 31}, 1),
+    ({"two_batch_overlap": True}, 0),
+]
+
+
+@pytest.mark.parametrize(("experts", "sign"), EFFECTS)
+def test_each_setting_has_its_effect(experts: dict[str, Any], sign: int) -> None:
+    """Long prompts of all ranks at once: time to the first token with the setting against without."""
+    workload = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 2000, "output_tokens": 4, "num_requests": 4}
+    plain, changed = (
+        simulate(config(LAYOUTS["one GPU each"], workload=workload, serving={"experts": each})).metrics["mean_ttft_ms"]
+        for each in ({}, experts)
+    )
+    if sign:
+        assert (changed > plain) is (sign > 0)
+    elif experts == {"popularity_exponent": 0.0}:
+        assert changed == plain
+    else:
+        assert changed != plain
+
+
+def test_the_balancer_lowers_the_load_for_memory_and_moves() -> None:
+    skewed = {"popularity_exponent": 1.0}
+    layout, workload = LAYOUTS["one GPU each"], {"arrivals": {"kind": "all_at_once"}, "num_requests": 8}
+    settings = [
+        skewed,
+        {**skewed, "eplb": True},
+        {**skewed, "eplb": True, "redundant_experts": 8},
+        {**skewed, "eplb": True, "redundant_experts": 8, "rebalance_steps": 100},
+    ]
+    configs = [config(layout, workload=workload, serving={"experts": each}) for each in settings]
+    jobs = [build_job(each) for each in configs]
+    weights = [job.memory_bytes["weights"] for job in jobs if isinstance(job, ServingJob)]
+    loads = [job.experts.load for job in jobs if isinstance(job, ServingJob)]
+    assert weights[0] == weights[1] < weights[2] == weights[3]
+    assert loads[0] > loads[1] > loads[2] >= 1.0
+    times = [simulate(each).metrics["duration"] for each in configs]
+    assert times[0] > times[2]
+    assert times[3] > times[2]
+
+
+def test_shared_experts_hide_behind_the_exchange() -> None:
+    def run(shared: str) -> float:
+        found = config(LAYOUTS["one GPU each"], serving={"experts": {"shared_experts": shared}})
+        found = found.model_copy(update={"model": found.model.model_copy(update={"name": "Qwen3.5-397B-A17B"})})
+        found = found.model_copy(update={"hardware": found.hardware.model_copy(update={"profile": "dgx-b200"})})
+        found = found.model_copy(update={"serving": found.serving.model_copy(update={"precision": "fp8"})})
+        return float(simulate(found).metrics["mean_tpot_ms"])
+
+    assert run("overlapped") < run("in_turn")

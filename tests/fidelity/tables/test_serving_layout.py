@@ -25,6 +25,10 @@ def row(**cells: str) -> Row:
         ({"tp": "4", "pp": "2", "gpus": "8"}, {"tp_degree": 4, "pp_stages": 2}),
         ({"tp": "8", "ep": "8", "attention_dp": "1"}, {"tp_degree": 8, "pp_stages": 1, "ep_degree": 8}),
         ({"attention_dp": "1", "notes": "attention_dp 64"}, {"tp_degree": 1, "pp_stages": 1}),
+        (
+            {"attention_dp": "8", "ep": "4", "gpus": "8"},
+            {"tp_degree": 1, "pp_stages": 1, "attention_dp": 8, "ep_degree": 4},
+        ),
     ],
 )
 def test_what_a_row_states_counts(cells: dict[str, str], expected: dict[str, int]) -> None:
@@ -34,14 +38,12 @@ def test_what_a_row_states_counts(cells: dict[str, str], expected: dict[str, int
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"attention_dp": "8"}, "attention in data parallelism"),
+        ({"attention_dp": "8", "gpus": "64"}, "gpus is not tp x attention_dp x replicas"),
+        ({"attention_dp": "8", "pp": "2"}, "attention in data parallelism with pipeline stages"),
         ({"notes": "attention_dp 8"}, "attention in data parallelism"),
         ({"dp": "4"}, "data-parallel ranks"),
         ({"gpus": "8"}, "gpus is not tp x pp x replicas"),
         ({"gpus": "8", "replicas": "4"}, "gpus is not tp x pp x replicas"),
-        ({"prefill_workers": "2", "decode_workers": "2"}, "separate replicas for prefill and decode"),
-        ({"decode_tp": "8"}, "separate replicas for prefill and decode"),
-        ({"notes": "disaggregated; layout not found"}, "separate replicas for prefill and decode"),
         ({"tp": ""}, "how the model is divided is not stated"),
         ({"tp": "4", "ep": "3"}, "experts divided among other ranks"),
         ({"replicas": "2", "load_kind": "static_batch"}, "whether a static batch is that of one replica or of all"),

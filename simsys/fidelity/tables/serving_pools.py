@@ -1,0 +1,84 @@
+"""The layout of a row of measured disaggregated serving: replicas for prefill and for decode.
+
+A data-parallel rank of attention has ``*_tp`` GPUs; a replica (worker) has ``*_tp`` x ``*_dp`` x ``*_pp`` of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simsys.fidelity.case import Unsupported
+from simsys.fidelity.tables.hardware_names import hardware_of, machine_of, node_of
+from simsys.fidelity.tables.table import Row
+
+POOLS = ("prefill", "decode")
+COLUMNS = tuple(f"{pool}_{name}" for pool in POOLS for name in ("workers", "gpus", "tp"))
+"""Columns of which a value in any means separate replicas for prefill and decode."""
+STATED = ("", "source", "inferencex config")
+"""How a layout is known: by its source, or from the configuration of that day; of others only totals are known."""
+
+
+def is_disaggregated(row: Row) -> bool:
+    """Whether a row has separate replicas for prefill and decode."""
+    return any(row.text(column) for column in COLUMNS) or row.text("notes").casefold().startswith("disaggregated")
+
+
+def pools_of(row: Row) -> dict[str, int]:
+    """Return the ``serving.disaggregated`` of a row.
+
+    Raises:
+        Unsupported: The layout is not stated, contradicts itself, or cannot be simulated.
+    """
+    if row.text("layout_source").casefold() not in STATED:
+        raise Unsupported(f"how pools were divided is not known ({row.text('layout_source')})")
+    if not row.text("prefill_tp") or not row.text("decode_tp"):
+        raise Unsupported("separate replicas for prefill and decode, without their layouts")
+    found: dict[str, int] = {}
+    for pool in POOLS:
+        found |= _pool(row, pool)
+    most, least = (pick(found["prefill_tp_degree"], found["decode_tp_degree"]) for pick in (max, min))
+    if most % least:
+        raise Unsupported(f"a cache on {most} GPUs sent to {least}, of which neither is a multiple")
+    return found
+
+
+def _pool(row: Row, pool: str) -> dict[str, int]:
+    tensor, data = row.whole(f"{pool}_tp"), row.whole(f"{pool}_dp", 1)
+    experts, workers = max(1, row.whole(f"{pool}_ep", 1)), row.whole(f"{pool}_workers", 1)
+    if row.whole(f"{pool}_pp", 1) > 1:
+        raise Unsupported("pools with pipeline stages")
+    gpus = row.whole(f"{pool}_gpus_per_worker", tensor * data)
+    if gpus != tensor * data:
+        raise Unsupported(f"{pool}_gpus_per_worker is not {pool}_tp x {pool}_dp")
+    if data == 1 and experts not in (1, tensor):
+        raise Unsupported("experts divided among other ranks than tensor parallelism has")
+    return {
+        f"{pool}_replicas": workers,
+        f"{pool}_tp_degree": tensor,
+        f"{pool}_attention_dp": data,
+        f"{pool}_ep_degree": experts,
+    }
+
+
+def hardware_of_pools(row: Row, pools: dict[str, int]) -> dict[str, Any]:
+    """Return the ``hardware`` of an experiment with the GPUs of all replicas.
+
+    Raises:
+        Unsupported: There is no profile of the GPU, or a replica would begin in the middle of a node and leave it.
+    """
+    sizes = [pools[f"{pool}_tp_degree"] * pools[f"{pool}_attention_dp"] for pool in POOLS]
+    counts = [pools[f"{pool}_replicas"] for pool in POOLS]
+    gpu, gpus = row.text("gpu"), sum(size * count for size, count in zip(sizes, counts, strict=True))
+    domain = machine_of(gpu).domain
+    if gpus <= domain:
+        return node_of(gpu, gpus)
+    nodes = -(-gpus // domain)
+    each = gpus // nodes
+    first = 0
+    for size, count in zip(sizes, counts, strict=True):
+        for _ in range(count):
+            inside = first // each == (first + size - 1) // each
+            if gpus % nodes or not (inside or (first % each == 0 and size % each == 0)):
+                raise Unsupported("replicas of pools that do not fill nodes evenly")
+            first += size
+    return hardware_of(gpu, gpus, nodes, "")

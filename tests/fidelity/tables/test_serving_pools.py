@@ -1,0 +1,67 @@
+"""Layouts of rows of measured disaggregated serving."""
+
+from __future__ import annotations
+
+import pytest
+
+from simsys.fidelity.case import Unsupported
+from simsys.fidelity.tables.serving_pools import hardware_of_pools, is_disaggregated, pools_of
+from simsys.fidelity.tables.table import Row
+
+ROW = {
+    **{"id": "a", "gpu": "H200-SXM-141GB", "load_kind": "concurrency", "layout_source": "source"},
+    **{
+        "prefill_workers": "1",
+        "prefill_gpus_per_worker": "8",
+        "prefill_tp": "8",
+        "prefill_dp": "1",
+        "prefill_ep": "1",
+    },
+    **{"decode_workers": "2", "decode_gpus_per_worker": "8", "decode_tp": "1", "decode_dp": "8", "decode_ep": "8"},
+}
+
+
+def row(**cells: str) -> Row:
+    return Row({**ROW, **cells}, "t.csv", 2)
+
+
+def test_a_replica_has_data_parallel_ranks_of_some_gpus() -> None:
+    assert pools_of(row()) == {
+        **{"prefill_replicas": 1, "prefill_tp_degree": 8, "prefill_attention_dp": 1, "prefill_ep_degree": 1},
+        **{"decode_replicas": 2, "decode_tp_degree": 1, "decode_attention_dp": 8, "decode_ep_degree": 8},
+    }
+    hardware = hardware_of_pools(row(), pools_of(row()))
+    assert (hardware["num_nodes"], hardware["gpus_per_node"]) == (3, 8)
+
+
+@pytest.mark.parametrize(
+    "cells", [{"prefill_workers": "2"}, {"decode_tp": "8"}, {"notes": "disaggregated; layout not found"}]
+)
+def test_pools_are_recognised(cells: dict[str, str]) -> None:
+    assert is_disaggregated(Row({"id": "a", **cells}, "t.csv", 2))
+    assert not is_disaggregated(Row({"id": "a", "tp": "8"}, "t.csv", 2))
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"layout_source": "not found"}, "how pools were divided is not known"),
+        ({"prefill_tp": ""}, "without their layouts"),
+        ({"prefill_pp": "2"}, "pools with pipeline stages"),
+        ({"decode_gpus_per_worker": "16"}, "decode_gpus_per_worker is not decode_tp x decode_dp"),
+        ({"prefill_ep": "4"}, "experts divided among other ranks"),
+        (
+            {"prefill_gpus_per_worker": "6", "prefill_tp": "6", "decode_tp": "4", "decode_dp": "2"},
+            "neither is a multi",
+        ),
+    ],
+)
+def test_what_is_not_stated_is_not_predicted(cells: dict[str, str], reason: str) -> None:
+    with pytest.raises(Unsupported, match=reason):
+        pools_of(row(**cells))
+
+
+def test_replicas_that_share_nodes_unevenly_are_not_predicted() -> None:
+    small = row(prefill_gpus_per_worker="4", prefill_tp="4")
+    with pytest.raises(Unsupported, match="do not fill nodes evenly"):
+        hardware_of_pools(small, pools_of(small))
