@@ -38,7 +38,7 @@ def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
     from simsys.report.listing import tables
 
     import_own(modules)
-    found = rows(kind)
+    found = rows(kind, lambda text: say(f"note: {text}"))
     if as_json:
         answer_json({"kind": kind, "entries": found})
     else:
