@@ -16,12 +16,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from simsys.errors import SimsysError, UsageError, described
+from simsys.errors import SimsysError, UsageError
 from simsys.metrics.metric import JOBS, SERVING, TRAINING, Metric
 from simsys.metrics.observation import Observation
 from simsys.metrics.result import RunResult
 from simsys.registry import Registry
-from simsys.user_modules import place_in_user_module
+from simsys.user_modules import with_place
 
 KINDS = (TRAINING, SERVING, JOBS)
 SEVERITY = "_severity"
@@ -185,9 +185,7 @@ def _called(cls: type[Own], function: Callable[..., Any], *arguments: Any) -> An
     except SimsysError:
         raise
     except Exception as error:  # whatever a class of the user's may raise
-        where = place_in_user_module(error)
-        text = f"{type(error).__name__}: {error} ({where})" if where else described(error)
-        raise UsageError(f"{cls.name} fails: {text}") from error
+        raise UsageError(f"{cls.name} fails: {with_place(error)}") from error
 
 
 def _number(cls: type[Own], value: Any) -> float | None:
