@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from simsys.config.hardware import EngineProfile, GpuProfile
 from simsys.errors import Problem
 
-GPUS_OF: Mapping[str, str] = {"cuda": "NVIDIA GPUs", "rocm": "AMD GPUs", "xpu": "Intel GPUs", "gaudi": "Intel Gaudi"}
+GPUS_OF: Mapping[str, str] = {
+    "cuda": "NVIDIA GPUs",
+    "rocm": "AMD GPUs",
+    "xpu": "Intel GPUs",
+    "gaudi": "Intel Gaudi",
+    "tpu": "Google TPUs",
+    "neuron": "AWS Trainium",
+}
 """Names of the devices of a software platform."""
 
 

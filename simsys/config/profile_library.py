@@ -153,7 +153,7 @@ class ProfileLibrary:
         """
         file = self.files.get(name.lower()) or self._of_alias(name)
         if file is None:
-            raise UnknownNameError(f"{self.kind} profile", name, [*self.names, *self._aliases()])
+            raise UnknownNameError(f"{self.kind} profile", name, [*self.names, *self.aliases])
         return Path(file)
 
     def _of_alias(self, name: str) -> str | None:
@@ -165,7 +165,8 @@ class ProfileLibrary:
                 return self.files[Path(file).stem.lower()]
         return None
 
-    def _aliases(self) -> list[str]:
+    @property
+    def aliases(self) -> list[str]:
         """The aliases of all profiles."""
         return [alias for file in self.every if "aliases:" in _text(file) for alias in _aliases_in(file)]
 

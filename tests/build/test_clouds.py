@@ -14,6 +14,7 @@ from simsys.config.hardware import load_fabric, load_node, profile_names
 from simsys.config.network import NetworkConfig
 
 CLOUDS = [name for name in profile_names("node") if load_node(name).fabric is not None]
+OTHERS = ["hgx-h20", "mi325x-platform", "gaudi3-8", "pcie-rtx-4090-8", "pcie-rtx-5090-8"]
 TRAINING: dict[str, Any] = {
     "model": {"name": "GPT2-Small"},
     "parallelism": {"strategy": "DDP"},
@@ -66,11 +67,26 @@ def test_a_transport_limits_protocols_between_nodes_only() -> None:
     assert all(tuning.offers("ring", each) for each in PROTOCOLS)
 
 
-@pytest.mark.parametrize("name", CLOUDS)
+@pytest.mark.parametrize("name", [*CLOUDS, *OTHERS])
 def test_every_machine_of_a_cloud_trains_and_serves(name: str) -> None:
     hardware = {"profile": name, "num_nodes": 2, "gpus_per_node": 2}
     trained = DistributedAISimulator(SimulationConfig.model_validate({**TRAINING, "hardware": hardware})).run()
     assert trained.metrics["mean_iteration_s"] > 0.0
     alone = {"profile": name, "gpus_per_node": 1}
-    served = DistributedAISimulator(SimulationConfig.model_validate({**SERVING, "hardware": alone})).run()
+    small = {"serving": {"precision": "fp16"}, "model": {"name": "GPT2-Small"}} if load_node(name).gpu == "T4" else {}
+    settings = {**SERVING, **small, "hardware": alone}
+    served = DistributedAISimulator(SimulationConfig.model_validate(settings)).run()
+    assert served.metrics["duration"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("chip", "topology", "dims"),
+    [("TPU-v5p", "torus_3d", [2, 2, 2]), ("Trillium", "torus_2d", [4, 2]), ("Ironwood", "torus_3d", [2, 2, 2])],
+)
+def test_chips_train_on_a_torus_of_nodes_of_one_chip_and_serve(chip: str, topology: str, dims: list[int]) -> None:
+    network = {"topology_type": topology, "dims": dims, "link_bandwidth": "100 GB/s", "base_latency": "1 us"}
+    settings = {**TRAINING, "hardware": {"gpu": chip, "num_nodes": 8}, "network": network}
+    trained = DistributedAISimulator(SimulationConfig.model_validate(settings)).run()
+    assert trained.metrics["communication_s"] > 0.0
+    served = DistributedAISimulator(SimulationConfig.model_validate({**SERVING, "hardware": {"gpu": chip}})).run()
     assert served.metrics["duration"] > 0.0

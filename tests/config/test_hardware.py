@@ -35,9 +35,12 @@ LOADERS = {"gpu": load_gpu, "node": load_node, "fabric": load_fabric, "engine": 
 SHIPPED = [(kind, name) for kind in ("gpu", "node", "fabric", "engine") for name in profile_names(kind)]  # type: ignore[arg-type]
 GPUS = profile_names("gpu")
 NODES = profile_names("node")
-UNPRICED = {"A100-PCIE", "GH200-96GB", "Gaudi2", "H100-SXM-350W", "MI250", "RTX-PRO-6000"}
-UNEVEN = {"B300", "GB300"}
-"""Blackwell Ultra traded 8-bit integers for 4-bit floats."""
+UNPRICED = {"A100-PCIE", "GH200-96GB", "Gaudi2", "Gaudi3", "H100-SXM-350W", "H20", "MI250", "MI325X", "RTX-4090"}
+UNPRICED |= {"RTX-5090", "RTX-PRO-6000", "T4", "TPU-v5p", "TPU-v6e", "TPU-v7x", "Trainium2"}
+UNEVEN = {"B300", "GB300", "Gaudi3", "RTX-4090", "RTX-5090", "Trainium2"}
+"""Blackwell Ultra traded 8-bit integers for 4-bit floats, GeForce halves sums in fp32, others are as fast in 8 bit."""
+CARDS = {"A10", "L4", "L40S", "RTX-4090", "RTX-5090", "RTX-A6000", "RTX-PRO-6000", "T4"}
+"""GPUs with graphics memory."""
 
 HBM_BYTES_PER_S = (0.9e12, 8e12)
 GDDR_BYTES_PER_S = (0.3e12, 1.8e12)
@@ -93,13 +96,12 @@ def test_peaks_are_dense_and_double_as_the_width_halves(name: str) -> None:
     for rates in peak.values():
         if rates.sparse is not None:
             assert rates.sparse == pytest.approx(2 * rates.dense, rel=0.025)  # L40S: 362.05 beside 733
-    ultra = name in ("B300", "GB300")  # three times as fast in fp4, and slow in int8
     for narrow, wide in (("fp8", "bf16"), ("int8", "bf16"), ("bf16", "tf32"), ("fp4", "fp8")):
-        if narrow in peak and wide in peak and not (ultra and narrow in ("int8", "fp4")):
+        if narrow in peak and wide in peak and not (name in UNEVEN and narrow in ("int8", "fp4")):
             assert peak[narrow].dense == pytest.approx(2 * peak[wide].dense, rel=0.025)  # type: ignore[index]
     if "bf16" in peak:
         assert peak["bf16"].dense == peak["fp16"].dense
-    assert 10e12 < peak["fp32"].dense < 200e12
+    assert 8e12 < peak["fp32"].dense < 400e12
 
 
 @pytest.mark.parametrize(
@@ -126,11 +128,11 @@ def test_dense_peaks_are_those_of_the_datasheets(name: str, dtype: str, tflop_pe
 @pytest.mark.parametrize("name", GPUS)
 def test_shipped_gpu_is_physically_plausible(name: str) -> None:
     gpu = load_gpu(name)
-    low, high = GDDR_BYTES_PER_S if name in ("L4", "L40S", "RTX-A6000", "RTX-PRO-6000") else HBM_BYTES_PER_S
+    low, high = GDDR_BYTES_PER_S if name in CARDS else HBM_BYTES_PER_S
     assert low <= gpu.memory_bandwidth <= high
-    assert 16 * 2**30 <= gpu.memory < 300 * 2**30
+    assert 15 * 2**30 <= gpu.memory < 300 * 2**30
     assert gpu.memory % 2**29 == 0  # sold in GiB
-    assert 70 <= gpu.tdp <= 1400
+    assert 70 <= (gpu.tdp or 500) <= 1400  # Google states none
     assert gpu.pcie.bandwidth <= gpu.link.bandwidth < gpu.memory_bandwidth
     assert 1e-7 < gpu.link.latency < 1e-5
 
@@ -154,7 +156,7 @@ def test_shipped_node_holds_a_shipped_gpu_and_does_not_exceed_its_links(name: st
     gpu = load_gpu(node.gpu)
     assert gpu.name == node.gpu  # by its full name
     assert node.interconnect.bandwidth <= gpu.link.bandwidth
-    assert node.nics.bandwidth <= gpu.pcie.bandwidth
+    assert node.nics.bandwidth <= gpu.pcie.bandwidth or gpu.vendor == "Intel"  # Gaudi has ports of its own
     assert node.host is not None
     assert gpu.pcie.bandwidth < node.host.memory_bandwidth < node.gpus_per_node * gpu.memory_bandwidth
     assert 4 <= node.gpus_per_node <= 72

@@ -67,8 +67,8 @@ class Machines(Facts):
     kernel_systems: dict[str, str]
 
 
-_CARDS = re.compile(r"((?:\d+\s*x\s*)+)(?:[HENX]DR)?\s*(\d+)\s*G(B(?:/s|ps|\b))?")
-"""Cards of a node, and the rate of each in Gb/s or (last group) GB/s, as ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
+_CARDS = re.compile(r"((?:\d+\s*[xX]\s*)+)(?:[HENX]DR)?\s*(\d+)\s*[gG](B(?:/s|ps|\b))?")
+"""Cards of a node and the rate of each, in Gb/s or (last group) GB/s: ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
 _SHORTEST = 3
 """Length of names, such as ``p5``, that a description may have for other reasons."""
 _OF_NODE = re.compile(r"(\d+)\s*Gbps/node", re.IGNORECASE)
