@@ -24,6 +24,7 @@ AGREEMENT = 1e-9
 
 SORTS: tuple[type, ...] = (DataParallel, TrainingFramework, Schedule, Scheduler, PrefillPhase, DecodePhase, Router)
 """The bases of framework modules."""
+HOME = "simsys.framework"
 Case = TrainingCase | ServingCase
 Run = TrainingRun | ServingRun
 
@@ -47,7 +48,7 @@ def check_framework(module: type, **options: Any) -> str:
     Raises:
         AssertionError: Which rule is broken, and how.
     """
-    check_class(module, sort_of(module, SORTS, object), "framework module")
+    check_class(module, sort_of(module, SORTS, object), "framework module", HOME)
     check_options(module, options)
     if issubclass(module, Schedule):
         check_schedule(module)
@@ -72,7 +73,7 @@ def check_scheduler(module: type, **options: Any) -> str:
     Raises:
         AssertionError: Which rule is broken, and how.
     """
-    check_class(module, Scheduler, "scheduler")
+    check_class(module, Scheduler, "scheduler", HOME)
     return check_framework(module, **options)
 
 

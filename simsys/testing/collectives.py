@@ -44,7 +44,7 @@ def check_collective(algorithm: type) -> str:
         >>> check_collective(Ring)
         'ok'
     """
-    check_class(algorithm, Algorithm, "collective algorithm")
+    check_class(algorithm, Algorithm, "collective algorithm", "simsys.collectives")
     place = algorithm.__name__
     if not isinstance(getattr(algorithm, "name", None), str):
         raise AssertionError(f"{place}: a name is missing: name = 'my_algorithm'")

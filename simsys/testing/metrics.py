@@ -60,7 +60,7 @@ def check_metric(cls: type, *results: RunResult) -> str:
         'ok'
     """
     own: Any = cls
-    check_class(own, sort_of(own, (RunMetric, RunAnalysis), RunMetric), "metric or analysis")
+    check_class(own, sort_of(own, (RunMetric, RunAnalysis), RunMetric), "metric or analysis", "simsys.metrics.own")
     try:
         check_own(own, own.__name__, shipped_metrics())
     except SimsysError as error:

@@ -94,7 +94,7 @@ class Unfinished(Algorithm):
         (RefusesAll, "accepts no group of 2, 3, 4, 5, 7, 8, 16 ranks"),
         (Words, "phase 0 is 'around', not a Phase"),
         (Unfinished, "Unfinished is not complete: it has no make_phases"),
-        (int, r"int is no collective algorithm: derive it from simsys\.collectives\.base\.Algorithm"),
+        (int, r"int is no collective algorithm: derive it from Algorithm of simsys\.collectives"),
         (Ring(), "is no class; give the collective algorithm itself"),
     ],
     ids=lambda each: getattr(each, "__name__", None),

@@ -89,7 +89,7 @@ class Unfinished(RunAnalysis):
         (Changes, "it changes the result"),
         (TooSevere, "a severity is between 0 and 1, not 7"),
         (Unfinished, "Unfinished is not complete: it has no find"),
-        (int, "int is no metric or analysis: derive it from simsys.metrics.own.RunMetric"),
+        (int, "int is no metric or analysis: derive it from RunMetric of simsys.metrics.own"),
     ],
 )
 def test_what_is_wrong_is_said(broken: Any, message: str) -> None:
