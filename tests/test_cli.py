@@ -652,6 +652,25 @@ def test_an_error_of_a_module_in_a_process_of_the_simulation_names_its_file_and_
         assert f"mine.py:4: {error.partition('(')[0]}: " in result.stderr
 
 
+def test_what_simsys_refuses_in_a_module_has_its_line() -> None:
+    Path("mine.py").write_text(
+        "from simsys.framework import DataParallel, Scheduler\n"
+        "class Mine(DataParallel):\n"
+        "    def finish(self):\n"
+        "        return self.rank.all_reduce(1.0, over='date')\n"
+        "class Idle(Scheduler):\n"
+        "    def schedule(self):\n"
+        "        return []\n",
+        encoding="utf-8",
+    )
+    training = {**TRAINING["training"], "data_parallel": "mine:Mine"}
+    result = run("run", write({**TRAINING, "hardware": {"profile": "dgx-a100"}, "training": training}))
+    assert "no parallel axis 'date'" in result.stderr
+    assert "mine.py:4)" in result.stderr
+    result = run("run", write({**SERVING, "serving": {"scheduler": "mine:Idle"}}))
+    assert f"scheduler Idle ({Path('mine.py').resolve()}:5) leaves 20 requests waiting" in result.stderr
+
+
 # --- the terminal --------------------------------------------------------------------------------------------------
 
 STEERING = "\x1b[31m\x9b2J\u202e\x07"

@@ -41,6 +41,7 @@ from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.report.text import wrap
 from simsys.simulation import simulate
 from simsys.traces.record import Record
+from simsys.user_modules import text_with_place
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ def _with_place(error: SimsysError, plan: ScenarioPlan) -> SimsysError:
         place = next((cause.path for cause in causes(error) if isinstance(cause, InfeasibleError) and cause.path), "")
         found.does_not_fit(key_path(place) if place else source_path(plan.config.model), str(error))
         return InfeasibleConfigError(found.infeasible)
-    found.error(key_path(error.path) if isinstance(error, SettingError) else (), str(error))
+    found.error(key_path(error.path) if isinstance(error, SettingError) else (), text_with_place(error))
     return ConfigError(found.errors)
 
 
