@@ -472,7 +472,7 @@ def test_a_profile_is_shown_with_its_sources_and_can_be_used_again() -> None:
 def test_a_model_is_shown_with_its_parameters() -> None:
     text = run("show", "model", "llama3 8b").stdout
     assert "parameters: 8030261248\n" in text
-    assert "bf16_weight: 16.1 GB\n" in text
+    assert "bf16_weight: 15.0 GiB\n" in text
 
 
 def test_settings_are_for_the_scenarios_that_run() -> None:

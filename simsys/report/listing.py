@@ -8,7 +8,7 @@ from typing import Any
 
 from simsys.model.description import parameter_count
 from simsys.report.yaml_text import flow_text, yaml_text
-from simsys.units import GIB, MIB, Dimension, pretty
+from simsys.units import GIB, MIB, Dimension, pretty, pretty_memory
 
 WIDTH = 80
 SCREEN = 40
@@ -111,8 +111,8 @@ def _cell(key: str, value: Any) -> str:
     if value is None:
         return "-"
     unit = _unit(key)
-    if unit == "_bytes" and value >= GIB and value % MIB == 0:  # device memory, sold in binary units
-        return f"{value / GIB:g} GiB"
+    if unit == "_bytes":
+        return f"{value / GIB:g} GiB" if value >= GIB and value % MIB == 0 else pretty_memory(value)
     if unit:
         return pretty(value, UNITS[unit])
     return parameter_count(value) if key.endswith("parameters") else str(value)
