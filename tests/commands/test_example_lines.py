@@ -30,7 +30,10 @@ NEEDS = {
 }
 """What is typed before an example."""
 OF_TORCH = {"measure", "lab", "lab train", "lab compare", "lab bench"}
-SLOW: set[str] = set()
+SLOW = {
+    *("sweep", "sweep run", "sweep status", "sweep export", "sweep merge", "search", "lod", "calibrate", "plot"),
+    *("chakra", "chakra export", "chakra show", "chakra replay", "validate", "analyze", "scale", "report", "compare"),
+}
 STEPS = [
     {"arrived": [{"id": "a", "prompt_tokens": 900, "output_tokens": 2}], "scheduled": {"a": 900}, "preempted": []}
 ]
