@@ -33,6 +33,7 @@ from simsys.commands import (
     topology,
     validate,
 )
+from simsys.commands.example_lines import add_examples
 from simsys.garbage import collect_rarely
 from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
@@ -41,7 +42,7 @@ START = """\
 simsys simulates distributed AI training and LLM serving. For example:
 
   simsys init --serving
-  simsys run serving.yaml --set parallelism.tp_degree=8 --fail-on 'p99_ttft_ms>200'
+  simsys run serving.yaml --set hardware.num_nodes=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 """
 
@@ -97,3 +98,4 @@ for _command in (
     catalogue.show,
 ):
     cli.add_command(_command)
+add_examples(cli)
