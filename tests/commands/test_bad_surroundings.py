@@ -106,7 +106,7 @@ def test_a_narrow_terminal_changes_no_exit_code(here: Path, columns: str, monkey
 
 def test_help_is_as_narrow_as_a_terminal_of_40_columns_allows(tmp_path: Path) -> None:
     lines = simsys(tmp_path, "run", "--help", COLUMNS="40").stdout.splitlines()
-    assert max(map(len, lines)) <= 50  # the least of click
+    assert max(len(line) for line in lines if " simsys " not in line) <= 50  # the least of click; examples stay whole
 
 
 @pytest.mark.slow  # processes of their own
