@@ -15,7 +15,7 @@ from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
 from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, own_folders, profile_names
 from simsys.config.hardware_schema import Profile
 from simsys.config.profile_library import Kind
-from simsys.errors import ConfigError, SimsysError, UnknownNameError, UsageError
+from simsys.errors import SimsysError, UnknownNameError, UsageError
 from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
 from simsys.model.model_db import model_names
@@ -53,25 +53,23 @@ def catalogue(kind: str) -> Catalogue:
     raise UnknownNameError("kind", kind, CATALOGUES)
 
 
-def rows(kind: str) -> list[Facts]:
-    """The key facts of everything of a kind, in order of name; raises as `catalogue`.
+def rows(kind: str, warn: Callable[[str], None] | None = None) -> list[Facts]:
+    """The key facts of everything of a kind, in order of name.
 
-    A plug-in that cannot be imported has the reason as its last fact, and no others.
+    Args:
+        kind: As for `catalogue`, which see for errors.
+        warn: Called with what is left out since it cannot be imported, and why; None raises the error.
     """
     things = catalogue(kind)
-    known: dict[str, Facts | str] = {}
+    found = []
     for name in things.names():
         try:
-            known[name] = things.row(name)
-        except ConfigError:
-            raise
+            found.append({"name": name, **things.row(name)})
         except UsageError as error:
-            known[name] = f"not usable: {error}"
-    keys = next((list(row) for row in known.values() if not isinstance(row, str)), ["what"])
-    return [
-        {"name": name, **({**dict.fromkeys(keys), keys[-1]: row} if isinstance(row, str) else row)}
-        for name, row in known.items()
-    ]
+            if warn is None:
+                raise
+            warn(f"{name} is left out: {error}")
+    return found
 
 
 def import_own(modules: Sequence[str]) -> None:

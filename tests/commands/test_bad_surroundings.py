@@ -1,8 +1,7 @@
-"""What surrounds a command is bad: a broken plug-in, a narrow terminal, a folder nobody may write to, odd names."""
+"""What surrounds a command is bad: a narrow terminal, a folder nobody may write to, files with odd names."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -20,8 +19,6 @@ hardware: {gpu: H100}
 model: {name: GPT2-Small}
 training: {batch_size_per_gpu: 4}
 """
-BROKEN = '"""A broken plug-in."""\n\nraise RuntimeError("no licence")\n'
-GROUPS = ("simsys.frameworks", "simsys.collectives", "simsys.metrics", "simsys.analyses")
 
 
 def simsys(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -51,57 +48,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def broken_plugin(tmp_path: Path) -> str:
-    """The path of an installed distribution whose plug-ins raise an error on import."""
-    site = tmp_path / "site"
-    info = site / "broken-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "broken_plugin.py").write_text(BROKEN, encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", encoding="utf-8")
-    points = "".join(f"[{group}]\nbroken = broken_plugin:Broken\n" for group in GROUPS)
-    (info / "entry_points.txt").write_text(points, encoding="utf-8")
-    return str(site)
-
-
-@pytest.mark.parametrize(("kind", "other"), [("frameworks", "ddp"), ("collectives", "ring")])
-def test_a_plugin_that_raises_is_named_in_a_list_of_the_others(
-    broken_plugin: str, tmp_path: Path, kind: str, other: str
-) -> None:
-    listed = simsys(tmp_path, "list", kind, "--json", PYTHONPATH=broken_plugin)
-    assert listed.returncode == 0
-    rows = {row["name"]: row for row in json.loads(listed.stdout)["entries"]}
-    assert "no licence" in rows["broken"]["what"]
-    assert "broken_plugin.py:3" in rows["broken"]["what"]
-    assert "no licence" not in str(rows[other])
-
-
-def test_a_plugin_that_raises_is_an_error_only_where_it_is_asked_for(broken_plugin: str, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(SCENARIO, encoding="utf-8")
-    assert simsys(tmp_path, "run", "a.yaml", "--quiet", "--no-files", PYTHONPATH=broken_plugin).returncode == 0
-    shown = simsys(tmp_path, "show", "framework", "broken", PYTHONPATH=broken_plugin)
-    assert shown.returncode == 2
-    assert "no licence" in shown.stderr
-    assert "broken_plugin.py:3" in shown.stderr
-
-
-@pytest.mark.parametrize("columns", ["1", "40"])
-def test_a_narrow_terminal_changes_no_exit_code(here: Path, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    (here / "run").write_text(SCENARIO, encoding="utf-8")  # a file named like a command, too
-    for arguments in (
-        ("--help",),
-        ("run", "--help"),
-        ("list", "gpus"),
-        ("run", "run", "--no-files"),
-        ("check", "run"),
-    ):
-        told = invoked(*arguments)
-        assert (told.exit_code, told.stderr) == (0, ""), arguments
-        assert told.stdout.strip()
-    assert invoked("rnu").exit_code == 2
 
 
 def test_help_is_as_narrow_as_a_terminal_of_40_columns_allows(tmp_path: Path) -> None:
