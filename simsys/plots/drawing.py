@@ -8,6 +8,8 @@ lightness, hatching or dashes, so that it can be distinguished in grey.
 from __future__ import annotations
 
 import io
+import logging
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,12 +54,25 @@ STYLE: Mapping[str, Any] = {
 @contextmanager
 def styled() -> Iterator[None]:
     """The style of all pictures, for drawing and for writing; letters that the font lacks are drawn as boxes."""
+    _import_quietly()
     import matplotlib
 
     style: Any = dict(STYLE)
     with matplotlib.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
+
+
+def _import_quietly() -> None:
+    """Import matplotlib; that it finds no folder to write its cache to changes no picture."""
+    if "matplotlib" in sys.modules:
+        return
+    log = logging.getLogger("matplotlib")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    import matplotlib.font_manager  # noqa: F401
+
+    log.setLevel(level)
 
 
 def shortened(text: object, most: int = LONGEST_NAME) -> str:

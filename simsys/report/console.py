@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import StringIO
+from itertools import takewhile
 from typing import Any, NoReturn
 
 import click
@@ -74,7 +75,7 @@ def answer(text: str, *, headline: bool = False) -> None:
 
     Args:
         text: The answer.
-        headline: Print its first line bold on a terminal.
+        headline: Print its first line, and indented ones that continue it, bold on a terminal.
 
     Raises:
         OSError: If writing fails for another reason, such as a full disk.
@@ -153,8 +154,12 @@ def escaped(text: str) -> str:
 
 
 def _headline_bold(text: str, *, headline: bool) -> str:
-    first, newline, rest = text.partition("\n")
-    return click.style(first, bold=True) + newline + rest if headline else text
+    if not headline:
+        return text
+    lines = text.split("\n")
+    goes_on = takewhile(lambda line: line.startswith(" " * 4), lines[1:])
+    bold = [click.style(line, bold=True) for line in (lines[0], *goes_on)]
+    return "\n".join([*bold, *lines[len(bold) :]])
 
 
 def _path_red(text: str, path: str) -> str:

@@ -17,11 +17,14 @@ from simsys.report.text import HARD_SPACE, milliseconds, number, percent, row, t
 from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty, pretty_memory
 
+PART = 60
+"""Letters of a part of a headline that is not broken."""
+
 
 def summary_text(result: RunResult) -> str:
-    """Describe a run: the headline on the first line, then lines of at most 80 columns."""
+    """Describe a run in lines of at most 80 columns, the headline first."""
     blocks = [
-        [headline(result), *warning_lines(result)],
+        [*headline_lines(result), *warning_lines(result)],
         *_figures(result),
         _why(result),
         ["assumptions", *(line for text in result.assumptions for line in wrap(text, "  - ", "    "))],
@@ -32,7 +35,7 @@ def summary_text(result: RunResult) -> str:
 
 def _figures(result: RunResult) -> list[list[str]]:
     if result.kind == "jobs":
-        return [job_table(result).split("\n"), *([headline(job)] for job in result.jobs)]
+        return [job_table(result).split("\n"), *(headline_lines(job) for job in result.jobs)]
     figures = _training(result) if result.kind == "training" else serving_lines(result.metrics)
     return [[*figures, *_memory(result), *_own(result)]]
 
@@ -42,8 +45,14 @@ def warning_lines(result: RunResult) -> list[str]:
     return [line for text in result.warnings for line in wrap(text, "  warning: ", "    ")]
 
 
+def headline_lines(result: RunResult) -> list[str]:
+    """The headline, broken between its parts."""
+    parts = headline(result).split(", ")
+    return wrap(", ".join(part.replace(" ", HARD_SPACE) if len(part) <= PART else part for part in parts), "", "    ")
+
+
 def headline(result: RunResult) -> str:
-    """The answer in one line."""
+    """The answer in one line, however long."""
     metrics = result.metrics
     if result.kind == "jobs":
         return (
