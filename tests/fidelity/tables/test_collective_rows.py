@@ -118,8 +118,6 @@ def test_the_network_is_read_in_its_own_column_and_not_in_the_description() -> N
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"instance_type": "p5.48xlarg"}, "no profile of instance type 'p5.48xlarg', did you mean 'p5.48xlarge'?"),
-        ({"instance_type": "z80"}, "no profile of instance type 'z80'"),
         ({"fabric": "IPoIB TCP sockets"}, "sockets of the host, without RDMA, are not modelled"),
     ],
 )
