@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from simsys.config.hardware import load_node
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_run import CollectiveRun
 from simsys.fidelity.tables.machine_columns import hardware_of_row
@@ -14,7 +15,7 @@ COLUMNS = ("id", "system", "gpus", "nodes", "collective", "bytes", "time_us")
 LARGE_BYTES = 2**20
 """Size from which bandwidth matters more than latency."""
 
-_OUTSIDE = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
+_SHARP = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
 _RING = re.compile(r"NVLS_ENABLE=0|\bdefault Ring\b", re.IGNORECASE)
 
 
@@ -79,8 +80,9 @@ def _run(row: Row, gpus: int, nodes: int, nbytes: int) -> CollectiveRun:
         Unsupported: The system, or a feature of it, is not modelled.
     """
     system = row.text("system")
-    if _OUTSIDE.search(system):
-        raise Unsupported("reduction in the switches of the fabric (SHARP) is not modelled")
     algorithm = "ring" if _RING.search(system) and nodes == 1 else "auto"
     hardware = hardware_of_row(row, gpus, nodes, system=system)
+    if _SHARP.search(system):
+        fabric = hardware.get("fabric") or load_node(hardware["profile"]).fabric
+        hardware["fabric"] = {"extends": fabric, "in_network_reduction": True}
     return CollectiveRun.of(hardware, row.text("collective"), nbytes, algorithm)
