@@ -10,31 +10,56 @@ from simsys.version import __version__
 TYPE_CHECKING = False  # as `typing` has it, whose import would cost more than all of this file
 if TYPE_CHECKING:
     from simsys.analysis.scaling import ScalingStudyRunner
+    from simsys.analysis.scaling_result import ScalingResult
+    from simsys.check import check_config
     from simsys.comparisons import compare
+    from simsys.comparisons.comparison import Comparison
+    from simsys.config.cluster import HardwareConfig
     from simsys.config.experiment import SimulationConfig
-    from simsys.config.presets import (
-        create_large_scale_config,
-        create_medium_scale_config,
-        create_small_scale_config,
-    )
+    from simsys.config.model import ModelConfig
+    from simsys.config.network import NetworkConfig
+    from simsys.config.parallelism import ParallelismConfig
+    from simsys.config.presets import create_large_scale_config, create_medium_scale_config, create_small_scale_config
+    from simsys.config.serving import ServingConfig
+    from simsys.config.slo import SloConfig
+    from simsys.config.training import TrainingConfig
+    from simsys.config.workload import WorkloadConfig
     from simsys.deployments import emit, read_back
-    from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, SimsysError, UsageError
+    from simsys.errors import ConfigError, InfeasibleError, OutOfMemoryError, OutputError, SimsysError, UsageError
     from simsys.hardware import VirtualHardwarePlatform
-    from simsys.searches import search
+    from simsys.metrics.result import RunResult
+    from simsys.probes import Probe
+    from simsys.searches import SearchResult, search
     from simsys.simulator import DistributedAISimulator, load_config
-    from simsys.sweeps import sweep
+    from simsys.sweeps import SweepResult, sweep
     from simsys.traces.event_file import read_events
 
 _LAZY = {
+    "Comparison": "simsys.comparisons.comparison",
     "ConfigError": "simsys.errors",
     "DistributedAISimulator": "simsys.simulator",
+    "HardwareConfig": "simsys.config.cluster",
     "InfeasibleError": "simsys.errors",
+    "ModelConfig": "simsys.config.model",
+    "NetworkConfig": "simsys.config.network",
     "OutOfMemoryError": "simsys.errors",
+    "OutputError": "simsys.errors",
+    "ParallelismConfig": "simsys.config.parallelism",
+    "Probe": "simsys.probes",
+    "RunResult": "simsys.metrics.result",
+    "ScalingResult": "simsys.analysis.scaling_result",
     "ScalingStudyRunner": "simsys.analysis.scaling",
+    "SearchResult": "simsys.searches",
+    "ServingConfig": "simsys.config.serving",
     "SimsysError": "simsys.errors",
     "SimulationConfig": "simsys.config.experiment",
+    "SloConfig": "simsys.config.slo",
+    "SweepResult": "simsys.sweeps",
+    "TrainingConfig": "simsys.config.training",
     "UsageError": "simsys.errors",
     "VirtualHardwarePlatform": "simsys.hardware",
+    "WorkloadConfig": "simsys.config.workload",
+    "check_config": "simsys.check",
     "compare": "simsys.comparisons",
     "create_large_scale_config": "simsys.config.presets",
     "create_medium_scale_config": "simsys.config.presets",
@@ -48,16 +73,32 @@ _LAZY = {
 }
 
 __all__ = [
+    "Comparison",
     "ConfigError",
     "DistributedAISimulator",
+    "HardwareConfig",
     "InfeasibleError",
+    "ModelConfig",
+    "NetworkConfig",
     "OutOfMemoryError",
+    "OutputError",
+    "ParallelismConfig",
+    "Probe",
+    "RunResult",
+    "ScalingResult",
     "ScalingStudyRunner",
+    "SearchResult",
+    "ServingConfig",
     "SimsysError",
     "SimulationConfig",
+    "SloConfig",
+    "SweepResult",
+    "TrainingConfig",
     "UsageError",
     "VirtualHardwarePlatform",
+    "WorkloadConfig",
     "__version__",
+    "check_config",
     "compare",
     "create_large_scale_config",
     "create_medium_scale_config",

@@ -33,6 +33,7 @@ from simsys.commands import (
     topology,
     validate,
 )
+from simsys.commands.example_lines import add_examples
 from simsys.garbage import collect_rarely
 from simsys.report.console import CommandGroup, answer
 from simsys.version import __version__
@@ -97,3 +98,4 @@ for _command in (
     catalogue.show,
 ):
     cli.add_command(_command)
+add_examples(cli)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from simsys.errors import SimsysError, UnknownNameError, UsageError, described
-from simsys.user_modules import import_user_module, place_in_user_module
+from simsys.user_modules import import_user_module, place_in_user_module, with_place
 
 Class = TypeVar("Class", bound=type)
 Base = TypeVar("Base")
@@ -137,8 +137,8 @@ class Registry:
 
 def _why(error: BaseException) -> str:
     """Why a class was not found, with the line if that is one of a module of the user's."""
-    if where := place_in_user_module(error):
-        return f"{type(error).__name__}: {error} ({where})"
+    if place_in_user_module(error):
+        return with_place(error)
     if isinstance(error, ModuleNotFoundError):
         return f"{error}; searched in the folder of the experiment file, the current folder and $PYTHONPATH"
     if isinstance(error, ImportError | AttributeError | ValueError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from simsys.errors import UsageError, causes
+from simsys.errors import UsageError, causes, described
 
 
 @dataclass
@@ -85,6 +86,28 @@ def place_in_user_module(error: BaseException) -> str:
     frames = [frame for each in causes(error) for frame in traceback.extract_tb(each.__traceback__)]
     own = [frame for frame in frames if frame.filename in _files]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def with_place(error: BaseException) -> str:
+    """An unexpected error with its type and place: the line of a user's module, or else where it was raised."""
+    where = place_in_user_module(error)
+    text = f"{error} ({where})" if where else described(error)
+    return f"{type(error).__name__}: {text}"
+
+
+def text_with_place(error: BaseException) -> str:
+    """The text of an expected error, with the line of a user's module that it went through."""
+    text, where = str(error), place_in_user_module(error)
+    return f"{text} ({where})" if where and where not in text else text
+
+
+def name_with_place(cls: type) -> str:
+    """The name of a class, with its file and line if that is a user's module."""
+    try:
+        file, (_, line) = inspect.getsourcefile(cls), inspect.getsourcelines(cls)
+    except (OSError, TypeError):  # typed into an interpreter
+        return cls.__name__
+    return f"{cls.__name__} ({file}:{line})" if file in _files else cls.__name__
 
 
 def _load(top: str) -> None:

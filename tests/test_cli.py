@@ -152,11 +152,13 @@ def test_answers_come_first_then_what_was_written() -> None:
         "gpt2/gpt2_bottlenecks.json",
         "gpt2/gpt2_config.yaml",
         "gpt2/gpt2_iterations.csv",
+        "gpt2/gpt2_provenance.json",
         "gpt2/gpt2_ranks.csv",
         "gpt2/gpt2_results.json",
         "llama/llama_bottlenecks.json",
         "llama/llama_config.yaml",
         "llama/llama_metrics.prom",
+        "llama/llama_provenance.json",
         "llama/llama_requests.csv",
         "llama/llama_results.json",
         "llama/llama_serving.json",
@@ -217,7 +219,7 @@ def test_what_does_not_fit_is_an_answer_and_the_others_are_run() -> None:
     assert first.startswith("large: ")
     assert "does not fit" in first
     assert second.startswith("gpt2: ")
-    assert len(files()) == 5
+    assert len(files()) == 6
 
 
 def test_what_does_not_fit_does_not_matter_if_it_is_not_chosen() -> None:
@@ -350,7 +352,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     with os.fdopen(writing, "w") as pipe:
         found = process("run", "e.yaml", stdout=pipe)
     assert (found.returncode, found.stderr) == (0, "")
-    assert len(files()) == 12, "the files are written nevertheless"
+    assert len(files()) == 14, "the files are written nevertheless"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -375,7 +377,7 @@ def test_an_interrupted_run_says_what_is_finished_and_how_to_go_on(number: int) 
         "--yes",
     ]
     assert {name.partition("/")[0] for name in files()} == {"gpt2"}
-    assert len(files()) == 5
+    assert len(files()) == 6
     json.loads(Path("results/gpt2/gpt2_results.json").read_text(encoding="utf-8"))
 
 
@@ -648,6 +650,25 @@ def test_an_error_of_a_module_in_a_process_of_the_simulation_names_its_file_and_
         result = run("run", write(training))
         assert result.exit_code == 2
         assert f"mine.py:4: {error.partition('(')[0]}: " in result.stderr
+
+
+def test_what_simsys_refuses_in_a_module_has_its_line() -> None:
+    Path("mine.py").write_text(
+        "from simsys.framework import DataParallel, Scheduler\n"
+        "class Mine(DataParallel):\n"
+        "    def finish(self):\n"
+        "        return self.rank.all_reduce(1.0, over='date')\n"
+        "class Idle(Scheduler):\n"
+        "    def schedule(self):\n"
+        "        return []\n",
+        encoding="utf-8",
+    )
+    training = {**TRAINING["training"], "data_parallel": "mine:Mine"}
+    result = run("run", write({**TRAINING, "hardware": {"profile": "dgx-a100"}, "training": training}))
+    assert "no parallel axis 'date'" in result.stderr
+    assert "mine.py:4)" in result.stderr
+    result = run("run", write({**SERVING, "serving": {"scheduler": "mine:Idle"}}))
+    assert f"scheduler Idle ({Path('mine.py').resolve()}:5) leaves 20 requests waiting" in result.stderr
 
 
 # --- the terminal --------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ def _section(path: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=path)
     yield from (f"## {path}", "", "```text", " ".join([path, *command.collect_usage_pieces(context)]), "```", "")
     yield from _help(command)
+    yield from _example(command)
     yield ""
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     shown = [option for option in options if not option.hidden]
@@ -52,6 +53,12 @@ def _help(command: click.Command) -> Iterator[str]:
         else:
             yield " ".join(paragraph.split()).replace("<", "\\<")
         yield ""
+
+
+def _example(command: click.Command) -> Iterator[str]:
+    lines = [line.strip() for line in (command.epilog or "").splitlines() if line.startswith("  ")]
+    if lines:
+        yield from ("```text", *(f"$ {line}" for line in lines), "```")
 
 
 def _names(option: click.Option) -> str:

@@ -5,6 +5,6 @@ assigns losses to resources, `places.py` finds the link, rank or dimension, `rem
 list settings that may help, `gains.py` simulates these, and `analyze.py` joins all. `scaling.py` simulates a scenario
 on more and more nodes, `scaling_result.py` finds efficiency, breakdown and best sizes, `scaling_fits.py` the serial
 fraction.
-May import: build, check, comparisons, config, errors, metrics, parallel, platform, plots, report, searches,
+May import: build, check, comparisons, config, errors, metrics, parallel, platform, plots, report, searches, shown,
 simulation, sums, units.
 """

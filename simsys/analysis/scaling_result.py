@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from simsys.analysis.scaling_fits import LAWS, Fit, Law, fit
+from simsys.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -46,8 +47,8 @@ class ScalingPoint:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ScalingResult:
+@dataclass(frozen=True, repr=False)
+class ScalingResult(Shown):
     """The results of a scaling study.
 
     Speed-ups and efficiencies are relative to the smallest point that could be simulated, the base.
@@ -61,6 +62,15 @@ class ScalingResult:
     name: str
     mode: Mode
     points: Sequence[ScalingPoint]
+
+    def __repr__(self) -> str:
+        """In one line: the sizes and the efficiency of the largest."""
+        sizes = ", ".join(str(point.nodes) for point in self.points)
+        last = next(point for point in reversed(self.points) if not point.problem)
+        return (
+            f"<ScalingResult {self.name!r} {self.mode}, nodes {sizes}: "
+            f"efficiency {self.efficiency(last):.3g} on {last.nodes}>"
+        )
 
     @cached_property
     def base(self) -> ScalingPoint:

@@ -2,7 +2,7 @@
 
 Start with `comparison.py`, the result; `sources.py` reads what is compared, `side.py` simulates it. `expected.py`
 finds the expected error of a ratio, `causes.py` divides the time by cause.
-May import: build, check, config, contents, errors, fidelity, input_files, metrics, report, sums, sweeps, units,
+May import: build, check, config, contents, errors, fidelity, input_files, metrics, report, shown, sums, sweeps, units,
 version.
 """
 

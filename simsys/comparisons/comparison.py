@@ -16,6 +16,7 @@ from simsys.comparisons.side import Side, simulated
 from simsys.comparisons.sources import Source, read_sides
 from simsys.errors import UsageError
 from simsys.report.threshold import Threshold, check_thresholds
+from simsys.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -161,7 +162,7 @@ class Pair:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """The result of a comparison.
 
     Args:

@@ -24,6 +24,10 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=())
     other_names: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The settings that are given; all others have their defaults."""
+        return ((name, value) for name, value in super().__repr_args__() if name in self.model_fields_set)
+
     @field_validator("*", mode="before")
     @classmethod
     def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:

@@ -11,8 +11,8 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any, ParamSpec, TypeVar
 
-from simsys.errors import InfeasibleError, InternalError, SimsysError, UsageError, described
-from simsys.user_modules import UserModules, current, looked_for
+from simsys.errors import InfeasibleError, InternalError, SimsysError, UsageError
+from simsys.user_modules import UserModules, current, looked_for, with_place
 from simsys.workers import begin_work, starting_workers
 
 P = ParamSpec("P")
@@ -91,6 +91,6 @@ def _call(sender: Connection, modules: UserModules, function: Callable[..., Any]
         kinds = (UsageError, InfeasibleError)
         answer = next((kind for kind in kinds if isinstance(error, kind)), SimsysError), str(error)
     except Exception as error:  # such as of a user's module, which need not be one that can be pickled
-        answer = InternalError, described(error)
+        answer = InternalError, with_place(error)
     sender.send(answer)
     sender.close()

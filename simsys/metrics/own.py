@@ -16,12 +16,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from simsys.errors import SimsysError, UsageError, described
+from simsys.errors import SimsysError, UsageError
 from simsys.metrics.metric import JOBS, SERVING, TRAINING, Metric
 from simsys.metrics.observation import Observation
 from simsys.metrics.result import RunResult
 from simsys.registry import Registry
-from simsys.user_modules import place_in_user_module
+from simsys.user_modules import with_place
 
 KINDS = (TRAINING, SERVING, JOBS)
 SEVERITY = "_severity"
@@ -107,14 +107,14 @@ def own_metric(name: str, shipped: Iterable[str] = ()) -> type[RunMetric]:
         UsageError: If there is none, or its class is not complete.
     """
     cls = METRICS.get(name, RunMetric)
-    _check(cls, name, shipped)
+    check_own(cls, name, shipped)
     return register_metric(cls)
 
 
 def own_analysis(name: str, shipped: Iterable[str] = ()) -> type[RunAnalysis]:
     """The analysis of this name; arguments and errors as `own_metric`."""
     cls = ANALYSES.get(name, RunAnalysis)
-    _check(cls, name, shipped)
+    check_own(cls, name, shipped)
     return register_analysis(cls)
 
 
@@ -149,21 +149,37 @@ def with_own(result: RunResult, metrics: Sequence[str], analyses: Sequence[str])
     """
     if not metrics and not analyses:
         return result
+    return with_classes(result, [*map(own_metric, metrics), *map(own_analysis, analyses)])
+
+
+def with_classes(result: RunResult, classes: Sequence[type[RunMetric | RunAnalysis]]) -> RunResult:
+    """A result with what metrics and analyses of these classes find; raises as `with_own`."""
     values: dict[str, float | None] = {}
-    for metric in map(own_metric, metrics):
-        if result.kind in metric.kinds:
-            values[metric.name] = _number(metric, _called(metric, metric().value, result))
     found: dict[str, Sequence[Observation]] = {}
-    for analysis in map(own_analysis, analyses):
-        if result.kind in analysis.kinds:
-            seen = _called(analysis, _all_found, analysis, result)
-            found[analysis.name] = [_observation(analysis, each) for each in seen]
-            values[analysis.name + SEVERITY] = max((each.severity for each in found[analysis.name]), default=0.0)
-    jobs = tuple(with_own(job, metrics, analyses) for job in result.jobs)
+    for cls in classes:
+        if result.kind not in cls.kinds:
+            continue
+        if issubclass(cls, RunMetric):
+            values[cls.name] = _number(cls, _called(cls, cls().value, result))
+        else:
+            seen = _called(cls, _all_found, cls, result)
+            found[cls.name] = [_observation(cls, each) for each in seen]
+            values[cls.name + SEVERITY] = max((each.severity for each in found[cls.name]), default=0.0)
+    jobs = tuple(with_classes(job, classes) for job in result.jobs)
     return replace(result, metrics={**result.metrics, **values}, observations=found, jobs=jobs)
 
 
-def _check(cls: type[Own], name: str, shipped: Iterable[str]) -> None:
+def check_own(cls: type[Own], name: str, shipped: Iterable[str]) -> None:
+    """Check the name and the kinds of a metric or an analysis.
+
+    Args:
+        cls: The class.
+        name: What messages call it.
+        shipped: Names that are taken.
+
+    Raises:
+        UsageError: If one of them is wrong.
+    """
     own = getattr(cls, "name", None)
     if not isinstance(own, str) or not _NAME.fullmatch(own):
         raise UsageError(f"{name}: its class needs a name in lower case with underscores: name = 'tokens_per_joule'")
@@ -185,9 +201,7 @@ def _called(cls: type[Own], function: Callable[..., Any], *arguments: Any) -> An
     except SimsysError:
         raise
     except Exception as error:  # whatever a class of the user's may raise
-        where = place_in_user_module(error)
-        text = f"{type(error).__name__}: {error} ({where})" if where else described(error)
-        raise UsageError(f"{cls.name} fails: {text}") from error
+        raise UsageError(f"{cls.name} fails: {with_place(error)}") from error
 
 
 def _number(cls: type[Own], value: Any) -> float | None:

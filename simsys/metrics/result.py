@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.iteration_log import COMMUNICATION
 from simsys.metrics.observation import Observation
+from simsys.shown import Shown
 from simsys.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SHOWN = {
 
 
 @dataclass(frozen=True, repr=False)
-class RunResult:
+class RunResult(Shown):
     """The result of a run; a function of the scenario alone, except for `wall_s` and `cpu_s`.
 
     Args:
@@ -114,6 +115,12 @@ class RunResult:
         import pandas
 
         return pandas.DataFrame(dict(self.rows))
+
+    def shown(self) -> pandas.DataFrame:
+        """The metrics, which notebooks show."""
+        import pandas
+
+        return pandas.DataFrame({"metric": list(self.metrics), "value": [str(each) for each in self.metrics.values()]})
 
     def as_dict(self) -> dict[str, Any]:
         """The reproducible part, ready for JSON."""

@@ -26,7 +26,7 @@ from simsys.errors import (
     did_you_mean,
 )
 from simsys.interrupts import INTERRUPTED
-from simsys.user_modules import place_in_user_module
+from simsys.user_modules import place_in_user_module, text_with_place
 
 INTERNAL = 4
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -128,7 +128,7 @@ def _report(error: BaseException) -> int:
         _abandon_stdout()
         error = OutputError(f"cannot write to standard output: {error.strerror or error}")
     if isinstance(error, SimsysError) and error.exit_code != INTERNAL:
-        say(f"error: {error}")
+        say(f"error: {text_with_place(error)}")
         return error.exit_code
     place = place_in_user_module(error)
     if place and not isinstance(error, SimsysError):

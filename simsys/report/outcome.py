@@ -36,10 +36,12 @@ from simsys.plots.picture import write_pictures
 from simsys.probes import Probe
 from simsys.report.export import NO_TABLES, Tables, earlier_results, write_results
 from simsys.report.progress import ProgressLine
+from simsys.report.provenance import write_provenance
 from simsys.report.summary import headline, summary_text, warning_lines
 from simsys.report.text import wrap
 from simsys.simulation import simulate
 from simsys.traces.record import Record
+from simsys.user_modules import text_with_place
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ def run_scenario(
         kept = earlier_results(plan.config, folder)
         tables, missing = observed(plan.config, result) if plots else (NO_TABLES, "")
         files = write_results(plan.config, result, folder, tables, records)
+        files += write_provenance(result, folder / plan.name)
         if plots:
             run = content_of(plan.config, result, tables)
             files += write_pictures(run, folder / plan.name, f"{plan.name}_")
@@ -234,7 +237,7 @@ def _with_place(error: SimsysError, plan: ScenarioPlan) -> SimsysError:
         place = next((cause.path for cause in causes(error) if isinstance(cause, InfeasibleError) and cause.path), "")
         found.does_not_fit(key_path(place) if place else source_path(plan.config.model), str(error))
         return InfeasibleConfigError(found.infeasible)
-    found.error(key_path(error.path) if isinstance(error, SettingError) else (), str(error))
+    found.error(key_path(error.path) if isinstance(error, SettingError) else (), text_with_place(error))
     return ConfigError(found.errors)
 
 

@@ -4,7 +4,7 @@ Start with `stages.py`. `candidates.py` is what the stages need of a kind of sce
 training job, `serving` the deployments of a serving scenario, both with memory and bounds in closed form.
 `simulated.py` simulates, and `sizes.py` looks for the smallest size of each deployment.
 May import: build, capacity, check, collectives, config, costs, errors, executors, framework, metrics, model, parallel,
-platform, serving, simulation, sums, user_modules, workers.
+platform, serving, shown, simulation, sums, user_modules, workers.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from simsys.config.expected_losses import MeasuredLoss
 from simsys.metrics.metric import SERVING, TRAINING
 from simsys.searches.candidates import Simplicity
 from simsys.searches.goal import COST, MEMORY_SHARE, NUM_GPUS, Goal
+from simsys.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +45,8 @@ class Answer:
     family: str = ""
 
 
-@dataclass(frozen=True)
-class SearchResult:
+@dataclass(frozen=True, repr=False)
+class SearchResult(Shown):
     """The answer of a search.
 
     Args:

@@ -15,6 +15,7 @@ from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase, chunk_of
 from simsys.serving.queues import Queue
 from simsys.serving.sequences import Sequences
 from simsys.serving.swap import SwapSpace
+from simsys.user_modules import name_with_place
 
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
@@ -99,7 +100,7 @@ class Scheduler(Configurable, ABC):
             fruitless += 1
             if fruitless > len(self.waiting) + 1:
                 raise UsageError(
-                    f"scheduler {type(self).__name__} preempts every request that it admits, so none is served"
+                    f"scheduler {name_with_place(type(self))} preempts every request that it admits, so none is served"
                 )
 
     def check_served(self) -> None:
@@ -109,9 +110,8 @@ class Scheduler(Configurable, ABC):
             UsageError: If requests do.
         """
         if self.waiting:
-            raise UsageError(
-                f"scheduler {type(self).__name__} leaves {len(self.waiting)} requests waiting although nothing runs"
-            )
+            name, count = name_with_place(type(self)), len(self.waiting)
+            raise UsageError(f"scheduler {name} leaves {count} requests waiting although nothing runs")
 
     def make_queue(self) -> Queue:
         """Where requests wait; by default, first come first served."""

@@ -6,7 +6,7 @@ one process writes their rows to a store (`store.py`), from which tables and pic
 
 Start with `plan.py`, then `run.py`; `api.py` is the interface for Python.
 
-May import: build, check, config, contents, data, errors, input_files, interrupts, metrics, plots, report, rng,
+May import: build, check, config, contents, data, errors, input_files, interrupts, metrics, plots, report, rng, shown,
 simulation, sums, units, user_modules, version, workers.
 """
 

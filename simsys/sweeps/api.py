@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simsys.config.experiment import SimulationConfig
 from simsys.config.loader import validate
 from simsys.config.sweep import SweepConfig
+from simsys.shown import Shown
 from simsys.sweeps.plan import plan_in_python
 from simsys.sweeps.run import Summary, local, run_sweep
 from simsys.sweeps.store import Store
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class SweepResult:
+class SweepResult(Shown):
     """The result of a sweep.
 
     Args:

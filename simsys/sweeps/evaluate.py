@@ -16,11 +16,11 @@ from simsys.errors import (
     InfeasibleError,
     Problem,
     SimsysError,
-    described,
 )
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 from simsys.sweeps.plan import with_settings
+from simsys.user_modules import with_place
 
 OK, UNFIT, REFUSED, FAILED, CRASHED, TIMED_OUT = "ok", "does not fit", "refused", "failed", "crashed", "timed out"
 TRANSIENT = (CRASHED, TIMED_OUT)
@@ -71,7 +71,7 @@ def row_of(key: str, base: Mapping[str, Any], values: Mapping[str, Any], folder:
     except MemoryError:
         return Row(key, CRASHED, "out of memory")
     except Exception as error:  # a bug, or one in a module of the user: the other points are worth having
-        return Row(key, FAILED, _line(f"{type(error).__name__}: {described(error)}"))
+        return Row(key, FAILED, _line(with_place(error)))
 
 
 def figures_of(result: RunResult, built: Built) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from simsys.framework import DataParallel, DecodePhase, PrefillPhase, Router, Scheduler, TrainingFramework
 from simsys.ops import Operation, Recv
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.probes import Probe
@@ -15,16 +16,20 @@ from simsys.sums import ordered_sum
 from simsys.testing.runs import TrainingCase, TrainingRun, cases
 from simsys.testing.schedules import check_schedule
 from simsys.testing.serving_runs import ServingCase, ServingRun
+from simsys.testing.subclass import check_class, sort_of
 from simsys.testing.toys import STEPPING
 
 AGREEMENT = 1e-9
 """Largest relative difference of times between the levels of detail without contention."""
 
+SORTS: tuple[type, ...] = (DataParallel, TrainingFramework, Schedule, Scheduler, PrefillPhase, DecodePhase, Router)
+"""The bases of framework modules."""
+HOME = "simsys.framework"
 Case = TrainingCase | ServingCase
 Run = TrainingRun | ServingRun
 
 
-def check_framework(module: type, **options: Any) -> None:
+def check_framework(module: type, **options: Any) -> str:
     """Check a framework module on toys.
 
     It must be deterministic; have frozen options that refuse unknown keys; let every member join its collectives and
@@ -37,9 +42,13 @@ def check_framework(module: type, **options: Any) -> None:
             `DecodePhase` or `Router`.
         options: Its settings, if the defaults do not suffice.
 
+    Returns:
+        ``ok``.
+
     Raises:
         AssertionError: Which rule is broken, and how.
     """
+    check_class(module, sort_of(module, SORTS, object), "framework module", HOME)
     check_options(module, options)
     if issubclass(module, Schedule):
         check_schedule(module)
@@ -50,6 +59,22 @@ def check_framework(module: type, **options: Any) -> None:
         if attempt(place, "recording", case) != recording:
             raise AssertionError(f"{place}: not deterministic: two recordings differ")
         check_levels(place, case)
+    return "ok"
+
+
+def check_scheduler(module: type, **options: Any) -> str:
+    """Check a scheduler of serving engines; rules, arguments and errors as `check_framework`.
+
+    It must serve every request of two toy workloads, with an ample and with a small KV cache, in any order.
+
+    Returns:
+        ``ok``.
+
+    Raises:
+        AssertionError: Which rule is broken, and how.
+    """
+    check_class(module, Scheduler, "scheduler", HOME)
+    return check_framework(module, **options)
 
 
 def check_options(module: type, given: dict[str, Any]) -> None:

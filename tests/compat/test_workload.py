@@ -39,6 +39,33 @@ class OwnWorkload(DistributedTrainingWorkload):
             engine.schedule_event(Event(start_time, EventType.COMM_END, name=name))
 
 
+class OwnRing(DistributedTrainingWorkload):
+    """The ring of the design's page: reduce-scatter, then all-gather."""
+
+    total_gradient_size, num_nodes = 0.5, 4
+
+    def _schedule_ring_allreduce(
+        self, engine: SimulationEngine, resources: ResourceManager, start_time: float, iteration_id: int
+    ) -> None:
+        now = start_time
+
+        def schedule_send_receive(chunk_size: float) -> None:
+            nonlocal now
+            engine.schedule_event(Event(now, EventType.ALLREDUCE_START))
+            now += resources.communication_time(chunk_size)
+            engine.schedule_event(Event(now, EventType.ALLREDUCE_END))
+
+        chunk_size = self.total_gradient_size / self.num_nodes
+
+        # Reduce-scatter
+        for _ in range(self.num_nodes - 1):
+            schedule_send_receive(chunk_size)
+
+        # All-gather
+        for _ in range(self.num_nodes - 1):
+            schedule_send_receive(chunk_size)
+
+
 @pytest.fixture
 def config() -> SimulationConfig:
     config = create_small_scale_config()
@@ -60,6 +87,16 @@ def test_a_new_communication_pattern(config: SimulationConfig) -> None:
     assert stats["simulated_s"] == pytest.approx(
         max(computed) + 3 * ResourceManager(HardwareConfig(profile="dgx-a100")).communication_time(0.01)
     )
+
+
+def test_a_ring_of_ones_own(config: SimulationConfig) -> None:
+    engine, hardware = SimulationEngine(), HardwareConfig(profile="dgx-a100", num_nodes=4)
+    OwnRing(config, "ring_allreduce").schedule_iteration(engine, ResourceManager(hardware))
+    stats = engine.run(collect_history=True)
+    assert stats["events_by_type"]["ALLREDUCE_END"] == 6
+    starts = [event.timestamp for event in engine.event_history if event.event_type == EventType.ALLREDUCE_START]
+    step_s = ResourceManager(hardware).communication_time(0.5 / 4)
+    assert stats["simulated_s"] - min(starts) == pytest.approx(6 * step_s)
 
 
 def test_patterns_of_simsys_have_the_events_of_a_run(config: SimulationConfig) -> None:

@@ -27,7 +27,7 @@ from simsys.framework import (
     Steps,
 )
 from simsys.model.batch import Batch
-from simsys.testing import check_framework, record, toy_requests
+from simsys.testing import check_framework, check_scheduler, record, toy_requests
 from simsys.testing.runs import cases
 
 
@@ -297,3 +297,14 @@ class NeverEnds(LLMDecode):
 def test_requests_that_never_end_are_found_where_steps_are_no_events() -> None:
     with pytest.raises(AssertionError, match=r"no end within \d+ runs of steps"):
         replace(cases(NeverEnds, {})[0], requests=toy_requests(2)).run("medium")  # all of which run at once
+
+
+def test_a_sound_scheduler_is_ok_and_anything_else_is_refused() -> None:
+    assert check_scheduler(ChunkedPrefill, max_num_seqs=8) == "ok"
+    with pytest.raises(AssertionError, match=r"DDP is no scheduler: derive it from Scheduler of simsys\.framework"):
+        check_scheduler(DDP)
+    with pytest.raises(AssertionError, match="DataParallelish is no framework module"):
+        check_framework(type("DataParallelish", (), {}))
+    unfinished = type("Unfinished", (Schedule,), {})
+    with pytest.raises(AssertionError, match="Unfinished is not complete: it has no actions"):
+        check_framework(unfinished)

@@ -13,7 +13,7 @@ import pytest
 import simsys
 from tests.helpers.places import ROOT
 
-PUBLIC_NAMES = 25
+PUBLIC_NAMES = 40
 
 # Written in pieces, so that this file passes its own test.
 MACHINE, INDEX, OPTION = "/" + "work/", "py" + "pi.org", "index" + "-url"
