@@ -15,6 +15,7 @@ from simsys.commands import (
     check,
     collectives,
     compare,
+    completion,
     conform,
     emit,
     import_topology,
@@ -96,6 +97,7 @@ for _command in (
     lab.lab,
     catalogue.list_,
     catalogue.show,
+    completion.completion,
 ):
     cli.add_command(_command)
 add_examples(cli)

@@ -74,9 +74,23 @@ def import_user_module(name: str) -> ModuleType:
     top = name.partition(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
         _load(top)
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # whatever a module of the user's may raise
+        _files.update(_own_frames(top, error))
+        raise
     _imported(name, module)
     return module
+
+
+def _own_frames(top: str, error: BaseException) -> set[str]:
+    """The files of an installed module or package that an error went through, while it was imported."""
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        return set()
+    folder = str(Path(spec.origin).parent) if spec.submodule_search_locations else None
+    passed = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+    return {file for file in passed if file == spec.origin or (folder and file.startswith(f"{folder}/"))}
 
 
 def place_in_user_module(error: BaseException) -> str:

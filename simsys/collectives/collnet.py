@@ -78,19 +78,3 @@ class Collnet(Algorithm):
         """Blocks among the GPUs of a node in a step: every GPU's to their owners, and the sums from them."""
         for shift in range(1, self.per_node):
             yield from (*shifted_pairs(self.per_node, shift), *shifted_pairs(self.per_node, shift))
-
-
-@register_algorithm
-class CollnetNvls(Collnet):
-    """Reduction in the switches between nodes and in the switch of each node."""
-
-    name = "collnet_nvls"
-
-    def suits(self, span: Span) -> bool:
-        """The algorithm needs several nodes of several ranks."""
-        return span.nodes > 1 and span.per_node > 1
-
-    def inside(self) -> Iterator[tuple[int, int]]:
-        """A chunk up and its sums down, in blocks."""
-        for _ in range(self.per_node + 1):
-            yield from shifted_pairs(self.per_node, 1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from simsys.commands import completed
 from simsys.commands.options import JSON, answer_json, common, look_for_modules
 from simsys.report.console import answer, say
 
@@ -16,7 +17,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, modules: Sequence[str]
 
 
 @click.command("list")
-@click.argument("kind")
+@click.argument("kind", shell_complete=completed.kinds)
 @click.option(
     "--module",
     "modules",
@@ -37,7 +38,7 @@ def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
     from simsys.report.listing import tables
 
     import_own(modules)
-    found = rows(kind)
+    found = rows(kind, lambda text: say(f"note: {text}"))
     if as_json:
         answer_json({"kind": kind, "entries": found})
     else:
@@ -45,8 +46,8 @@ def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("kind")
-@click.argument("name")
+@click.argument("kind", shell_complete=completed.kinds_singular)
+@click.argument("name", shell_complete=completed.names_of_kind)
 @click.option("--all", "whole", is_flag=True, help="Print every number with its source, however many there are.")
 @JSON
 @common

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simsys.commands import completed
 from simsys.commands.options import (
     JSON,
     REPORT,
@@ -63,6 +64,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, sources: Sequence[str]
     metavar="CONDITION",
     multiple=True,
     callback=_thresholds,
+    shell_complete=completed.metrics,
     help=f"Exit with 1 if this condition holds, such as '{EXAMPLE}'; metrics: 'simsys list metrics'. Repeatable.",
 )
 @limited()

@@ -38,6 +38,7 @@ EXAMPLES = {
     "lab train": ("simsys lab train lab.yaml",),
     "lab compare": ("simsys lab compare lab.yaml",),
     "lab bench": ("simsys lab bench lab.yaml --ranks 1,2",),
+    "completion": ("simsys completion bash",),
     "list": ("simsys list models", "simsys list settings"),
     "show": ("simsys show gpu H100", "simsys show settings serving.max_num_seqs"),
 }

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simsys.commands import completed
 from simsys.commands.options import JSON, SCENARIO, SET, answer_json, common, conditions_on, experiment
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
     from simsys.report.threshold import Threshold
 
-ONE = click.option("--scenario", metavar="NAME", help="Select a scenario, of several.")
+ONE = click.option(
+    "--scenario", metavar="NAME", shell_complete=completed.scenarios, help="Select a scenario, of several."
+)
 OUT = click.option(
     "--out", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder for output files."
 )

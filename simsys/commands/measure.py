@@ -6,13 +6,19 @@ from pathlib import Path
 
 import click
 
+from simsys.commands import completed
 from simsys.commands.options import JSON, answer_json, common
 from simsys.report.console import answer, say
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--scenario", metavar="NAME", help="Scenario in FILE with the model to measure for.")
+@click.option(
+    "--scenario",
+    metavar="NAME",
+    shell_complete=completed.scenarios,
+    help="Scenario in FILE with the model to measure for.",
+)
 @click.option("--out", "name", default="this-machine", show_default=True, metavar="NAME", help="Name of the profiles.")
 @click.option(
     "--folder",

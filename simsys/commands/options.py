@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from simsys.commands import completed
 from simsys.contents.printed import SCHEMA_VERSION
 from simsys.report.console import DEBUG, answer
 from simsys.user_modules import UserModules, looked_for
@@ -52,8 +53,22 @@ def _has_folder() -> bool:
 
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
-SCENARIO = click.option("--scenario", "names", metavar="NAME", multiple=True, help="Select a scenario. Repeatable.")
-SET = click.option("--set", "assignments", metavar="PATH=VALUE", multiple=True, help="Change a setting. Repeatable.")
+SCENARIO = click.option(
+    "--scenario",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=completed.scenarios,
+    help="Select a scenario. Repeatable.",
+)
+SET = click.option(
+    "--set",
+    "assignments",
+    metavar="PATH=VALUE",
+    multiple=True,
+    shell_complete=completed.settings,
+    help="Change a setting. Repeatable.",
+)
 REPORT = click.option(
     "--report",
     type=click.Path(path_type=Path),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simsys import interrupts
+from simsys.commands import completed
 from simsys.commands.options import (
     JSON,
     LIMIT_S,
@@ -92,6 +93,7 @@ def _is_scaling_example(args: Sequence[str]) -> bool:
     metavar="CONDITION",
     multiple=True,
     callback=_thresholds,
+    shell_complete=completed.metrics,
     help="Exit with 1 if this condition holds, such as 'p99_ttft_ms>200'; metrics: 'simsys list metrics'. Repeatable.",
 )
 @limited()

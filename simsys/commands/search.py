@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from simsys import interrupts
+from simsys.commands import completed
 from simsys.commands.options import JSON, REPORT, SET, answer_json, common, experiment, write_report
 from simsys.commands.search_emit import Emission, emission_options
 from simsys.interrupts import INTERRUPTED
@@ -25,7 +26,12 @@ def _processes() -> int:
 
 @click.command()
 @experiment
-@click.option("--scenario", metavar="NAME", help="Name of the scenario, if the file has several.")
+@click.option(
+    "--scenario",
+    metavar="NAME",
+    shell_complete=completed.scenarios,
+    help="Name of the scenario, if the file has several.",
+)
 @SET
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Number of answers to print.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simsys.commands import completed
 from simsys.commands.options import Function, no_modules, with_modules
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def experiment_or_preset(function: Function) -> Function:
             metavar="NAME",
             multiple=True,
             callback=_names,
+            shell_complete=completed.scenarios,
             help="Select a scenario. Repeatable.",
         )(function)
     )

@@ -22,7 +22,7 @@ from simsys.commands.options import (
     repeated,
     write_report,
 )
-from simsys.errors import UsageError
+from simsys.errors import UsageError, did_you_mean
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
 
@@ -43,6 +43,10 @@ class _SweepGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the command `run` before a file or an option of it."""
         if args and args[0] not in self.commands and args[0] != "--help":
+            if not args[0].startswith("-") and not Path(args[0]).exists() and "." not in args[0]:
+                raise click.UsageError(
+                    f"no such file or command {args[0]!r}{did_you_mean(args[0], self.commands)}", ctx
+                )
             args = ["run", *args]
         return super().parse_args(ctx, args)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simsys.commands import completed
 from simsys.commands.options import JSON, REPORT, answer_json, common, no_modules, with_modules, write_report
 from simsys.report.console import answer, say
 
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
     help="Scenario that describes the hardware and workload of the measurements.",
 )
 @no_modules
-@click.option("--scenario", metavar="NAME", help="Name of that scenario, if its file has several.")
+@click.option(
+    "--scenario",
+    metavar="NAME",
+    shell_complete=completed.scenarios,
+    help="Name of that scenario, if its file has several.",
+)
 @click.option("--strict", is_flag=True, help="Refuse files with unreadable rows instead of skipping the rows.")
 @click.option(
     "--held-out",

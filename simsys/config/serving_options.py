@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -123,6 +123,10 @@ class DisaggregatedConfig(FrozenModel):
     )
     decode_ep_degree: PositiveInt | None = Field(
         default=None, description="Expert-parallel degree of decode replicas; by default parallelism.ep_degree"
+    )
+    first_token: Literal["prefill", "decode"] = Field(
+        default="prefill",
+        description="Replica that answers with the first token: at once, or where it decodes, with its cache",
     )
     decode_scheduler: str = Field(default="disaggregated_decode", description="Scheduler module of decode replicas")
     decode_router: str = Field(

@@ -53,10 +53,23 @@ def catalogue(kind: str) -> Catalogue:
     raise UnknownNameError("kind", kind, CATALOGUES)
 
 
-def rows(kind: str) -> list[Facts]:
-    """The key facts of everything of a kind, in order of name; raises as `catalogue`."""
+def rows(kind: str, warn: Callable[[str], None] | None = None) -> list[Facts]:
+    """The key facts of everything of a kind, in order of name.
+
+    Args:
+        kind: As for `catalogue`, which see for errors.
+        warn: Called with what is left out since it cannot be imported, and why; None raises the error.
+    """
     things = catalogue(kind)
-    return [{"name": name, **things.row(name)} for name in things.names()]
+    found = []
+    for name in things.names():
+        try:
+            found.append({"name": name, **things.row(name)})
+        except UsageError as error:
+            if warn is None:
+                raise
+            warn(f"{name} is left out: {error}")
+    return found
 
 
 def import_own(modules: Sequence[str]) -> None:

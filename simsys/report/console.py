@@ -63,7 +63,8 @@ class CommandGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command, or suggest a similar one."""
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+        unknown = self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing
+        if unknown and not args[0].startswith("-"):
             raise click.UsageError(f"No such command {args[0]!r}{did_you_mean(args[0], self.commands)}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -6,9 +6,9 @@ metrics begin with ``simsys:``. All replicas are reported as one engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from simsys.metrics.engine_notes import EngineNotes
 from simsys.metrics.gaps import Gaps
@@ -19,7 +19,9 @@ from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     import numpy as np
+    from prometheus_client.core import Metric
 
+Labels: TypeAlias = dict[str, str]
 TTFT_S = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
     *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
@@ -72,18 +74,31 @@ def write_prometheus(result: RunResult, model_name: str, file: TextIO) -> None:
         model_name: Label of all metrics.
         file: Output stream.
     """
-    assert result.requests is not None
-    labels = f'model_name="{_escaped(model_name)}",engine="0"'
-    for lines in (
-        _gauges(result.requests, result.metrics, labels),
-        _counters(result.requests, result.metrics, labels),
-        _histograms(result, labels),
-    ):
-        file.writelines(f"{line}\n" for line in lines)
+    from prometheus_client import generate_latest
+
+    file.write(generate_latest(_Metrics(result, model_name)).decode())
 
 
-def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
+class _Metrics:
+    """What prometheus_client writes: the metrics of a run with these labels."""
+
+    def __init__(self, result: RunResult, model_name: str) -> None:
+        self.result = result
+        self.labels = {"model_name": model_name, "engine": "0"}
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics."""
+        log = self.result.requests
+        assert log is not None
+        yield from _gauges(log, self.result.metrics, self.labels)
+        yield from _counters(log, self.result.metrics, self.labels)
+        for name, text, values in _histograms(self.result):
+            yield _histogram(name, text, values, self.labels)
+
+
+def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: Labels) -> Iterator[Metric]:
     import numpy as np
+    from prometheus_client.core import GaugeMetricFamily
 
     admitted = int(np.count_nonzero(np.asarray(log.admitted_s) >= 0.0))
     running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
@@ -97,11 +112,12 @@ def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterato
         ),
     }
     for name, (text, value) in gauges.items():
-        yield from _head(name, "gauge", text)
-        yield _sample(name, labels, value)
+        family = GaugeMetricFamily(name, text, labels=list(labels))
+        family.add_metric(list(labels.values()), value)
+        yield family
 
 
-def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Iterator[str]:
+def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: Labels) -> Iterator[Metric]:
     import numpy as np
 
     begun = np.asarray(log.first_token_s) >= 0.0
@@ -116,19 +132,17 @@ def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: str) -> Itera
         "vllm:generation_tokens": ("Generation tokens processed.", first_tokens + len(log.gaps.resumed) + decoded),
     }
     for name, (text, value) in counters.items():
-        yield from _head(f"{name}_total", "counter", text)
-        yield _sample(f"{name}_total", labels, value)
-    name = "vllm:request_success_total"
-    yield from _head(name, "counter", "Completed requests; all end at their given length.")
-    for reason, value in {"stop": 0, "length": metrics["completed"], "abort": 0}.items():
-        yield _sample(name, f'{labels},finished_reason="{reason}"', value)
-    name = "simsys:requests_rejected_total"
-    yield from _head(name, "counter", "Requests that could never be served.")
-    for reason, value in metrics["rejected_by_reason"].items():
-        yield _sample(name, f'{labels},reason="{_escaped(reason)}"', value)
+        yield _counter(name, text, labels, "", [((), value)])
+    ends = [(("stop",), 0), (("length",), metrics["completed"]), (("abort",), 0)]
+    text = "Completed requests; all end at their given length."
+    yield _counter("vllm:request_success", text, labels, "finished_reason", ends)
+    rejected = [((reason,), value) for reason, value in metrics["rejected_by_reason"].items()]
+    text = "Requests that could never be served."
+    yield _counter("simsys:requests_rejected", text, labels, "reason", rejected)
 
 
-def _histograms(result: RunResult, labels: str) -> Iterator[str]:
+def _histograms(result: RunResult) -> Iterator[tuple[str, str, Histogram]]:
+    """Name, meaning and observations of each histogram."""
     import numpy as np
 
     log = result.requests
@@ -136,20 +150,14 @@ def _histograms(result: RunResult, labels: str) -> Iterator[str]:
     first_s = np.asarray(log.first_token_s)
     begun = first_s >= 0.0
     ttft_s = first_s[begun] - np.asarray(log.arrival_s, dtype=float)[begun]
-    yield from _histogram(
-        "vllm:time_to_first_token_seconds", "Time to first token.", Histogram.of(ttft_s, TTFT_S), labels
-    )
+    yield "vllm:time_to_first_token_seconds", "Time to first token.", Histogram.of(ttft_s, TTFT_S)
     gaps = Gaps(log.steps, log.gaps)
     between = Histogram(TOKEN_S, gaps.at_most(TOKEN_S), gaps.total, gaps.sum_s)
     for name in ("inter_token_latency", "time_per_output_token"):
-        yield from _histogram(f"vllm:{name}_seconds", "Time between tokens.", between, labels)
+        yield f"vllm:{name}_seconds", "Time between tokens.", between
     times = Latencies(result.rows, log.api_s)
-    yield from _histogram(
-        "vllm:request_time_per_output_token_seconds",
-        "Mean time per output token of a request.",
-        Histogram.of(times.several_tpot_s, TOKEN_S),
-        labels,
-    )
+    per_token = Histogram.of(times.several_tpot_s, TOKEN_S)
+    yield "vllm:request_time_per_output_token_seconds", "Mean time per output token of a request.", per_token
     for name, text, attribute in (
         ("e2e_request_latency", "End-to-end latency.", "e2el_s"),
         ("request_queue_time", "Time spent waiting.", "queue_s"),
@@ -157,7 +165,7 @@ def _histograms(result: RunResult, labels: str) -> Iterator[str]:
         ("request_prefill_time", "Time spent in prefill.", "prefill_s"),
         ("request_decode_time", "Time spent in decode.", "decode_s"),
     ):
-        yield from _histogram(f"vllm:{name}_seconds", text, Histogram.of(getattr(times, attribute), REQUEST_S), labels)
+        yield f"vllm:{name}_seconds", text, Histogram.of(getattr(times, attribute), REQUEST_S)
     limits = _one_two_five(max(max(log.requests.prompt_tokens), max(log.requests.output_tokens)))
     for name, text, column in (
         ("request_prompt_tokens", "Prefill tokens of a request.", "prompt_tokens"),
@@ -165,10 +173,10 @@ def _histograms(result: RunResult, labels: str) -> Iterator[str]:
         ("request_max_num_generation_tokens", "Most generation tokens of a sequence of a request.", "output_tokens"),
         ("request_params_max_tokens", "Generation tokens that a request asks for.", "output_tokens"),
     ):
-        yield from _histogram(f"vllm:{name}", text, Histogram.of(times.column(column), limits), labels)
+        yield f"vllm:{name}", text, Histogram.of(times.column(column), limits)
     single = Histogram.of(np.ones(times.completed), PARALLEL)
-    yield from _histogram("vllm:request_params_n", "Sequences of a request; each has one.", single, labels)
-    yield from _histogram("vllm:iteration_tokens_total", "Tokens of a step.", _step_tokens(log), labels)
+    yield "vllm:request_params_n", "Sequences of a request; each has one.", single
+    yield "vllm:iteration_tokens_total", "Tokens of a step.", _step_tokens(log)
 
 
 def _step_tokens(log: ServingLog) -> Histogram:
@@ -193,24 +201,23 @@ def _one_two_five(largest: int) -> list[float]:
         power *= 10
 
 
-def _histogram(name: str, text: str, values: Histogram, labels: str) -> Iterator[str]:
-    yield from _head(name, "histogram", text)
-    for limit, at_most in zip(values.limits, values.at_most, strict=True):
-        yield _sample(f"{name}_bucket", f'{labels},le="{float(limit)}"', at_most)
-    yield _sample(f"{name}_bucket", f'{labels},le="+Inf"', values.count)
-    yield _sample(f"{name}_sum", labels, values.total)
-    yield _sample(f"{name}_count", labels, values.count)
+def _counter(
+    name: str, text: str, labels: Labels, label: str, values: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
+    """A counter, with one more label if it is named."""
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(name, text, labels=[*labels, *([label] if label else [])])
+    for more, value in values:
+        family.add_metric([*labels.values(), *more], value)
+    return family
 
 
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} {kind}"
+def _histogram(name: str, text: str, values: Histogram, labels: Labels) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
 
-
-def _sample(name: str, labels: str, value: float) -> str:
-    return f"{name}{{{labels}}} {float(value)!r}"
-
-
-def _escaped(text: str) -> str:
-    """Escape a label value."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    family = HistogramMetricFamily(name, text, labels=list(labels))
+    limits = [*(str(float(limit)) for limit in values.limits), "+Inf"]
+    buckets = list(zip(limits, [*map(float, values.at_most), float(values.count)], strict=True))
+    family.add_metric(list(labels.values()), buckets, values.total)
+    return family

@@ -183,9 +183,12 @@ class Engine(EngineState):
         for request in self._prefill.finish(chunks, steps):
             del self._prefilling[request]
             generated = sequences.generated_tokens[request]
-            tell = self._first_token if generated == 1 else self._resumed
-            tell(request, now_s)
-            if generated == sequences.output_tokens[request]:
+            ends = generated == sequences.output_tokens[request]
+            if generated > 1:
+                self._resumed(request, now_s)
+            elif ends or not self.answers_later:
+                self._first_token(request, now_s)
+            if ends:
                 self.kv.release(request, sequences.computed_tokens[request])
                 self._end((request,))
             elif self.hand_over is None:

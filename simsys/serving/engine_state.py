@@ -56,6 +56,7 @@ class EngineState(ABC):
         "_running",
         "_serves_all",
         "_stopped",
+        "answers_later",
         "busy",
         "chunks",
         "copying",
@@ -94,6 +95,8 @@ class EngineState(ABC):
         self.hand_over: Callable[[int], None] | None = None
         """Called with every request that has its first token, if it is to get the others elsewhere."""
         self.team, self._env, self._probes = team, env, probes
+        self.answers_later = False
+        """Whether the first token of a request that is handed over is reported where it decodes."""
         self._first_token, self._resumed = as_one(probes.request_first_token), as_one(probes.request_resumed)
         self._finished = as_one(probes.request_finished)
         self._per_step_s, self._per_sequence_s = host.per_step_s, host.per_sequence_s

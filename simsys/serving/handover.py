@@ -34,6 +34,7 @@ class Handover:
         env: The environment.
         probes: Observers.
         token_bytes: By pipeline stage, KV bytes per token on each rank of a decode replica.
+        answers_later: Whether decode replicas answer with the first token, once they have the cache.
     """
 
     def __init__(
@@ -44,11 +45,14 @@ class Handover:
         env: Environment,
         probes: Probes,
         token_bytes: Sequence[float],
+        *,
+        answers_later: bool = False,
     ) -> None:
+        self._answers_later = answers_later
         self._router, self._env, self._probes, self._token_bytes = router, env, probes, token_bytes
         self._holders: dict[int, Engine] = {}
         for source in prefilling:
-            source.hand_over = partial(self._leave, source)
+            source.hand_over, source.answers_later = partial(self._leave, source), answers_later
         for target in decoding:
             scheduler = target.scheduler
             assert isinstance(scheduler, FetchingScheduler)
@@ -71,6 +75,9 @@ class Handover:
         def arrived(_: object) -> None:
             source.give_back(request)
             target.join(request)
+            if self._answers_later and source.sequences.generated_tokens[request] == 1:
+                for first in self._probes.request_first_token:
+                    first(request, self._env.now)
             for hook in self._probes.kv_transferred:
                 hook(request, started_s, self._env.now, whole)
 

@@ -10,7 +10,8 @@ import pytest
 from simsys.build.cluster import build_cluster
 from simsys.collectives import CollectiveKind
 from simsys.collectives.choose import named
-from simsys.collectives.collnet import Collnet, CollnetNvls
+from simsys.collectives.collnet import Collnet
+from simsys.collectives.collnet_nvls import CollnetNvls
 from simsys.collectives.nccl import NcclTuning
 from simsys.config.cluster import HardwareConfig
 from simsys.config.experiment import SimulationConfig

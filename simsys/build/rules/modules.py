@@ -72,7 +72,7 @@ def known_module(name: str, base: type, path: KeyPath, found: Findings) -> bool:
         FRAMEWORKS.get(name, base)
     except SimsysError as error:
         message = str(error)
-        if ":" not in name:
+        if ":" not in name and error.__cause__ is None:  # otherwise it is installed, but cannot be imported
             noun = f"{base.__name__} module"
             message = f"unknown {noun} {name!r}{did_you_mean(name, _modules(base))}"
         found.error(path, message)

@@ -62,7 +62,8 @@ class Disaggregated(Variant):
         token_bytes = [setup.pools[-1].token_bytes(stage) for stage in setup.stage_numbers]
         # A separate random stream, so that two routers that draw do not make equal choices.
         decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)
-        Handover(prefilling, decoding, decode_router, env, probes, token_bytes)
+        later = split.first_token == "decode"
+        Handover(prefilling, decoding, decode_router, env, probes, token_bytes, answers_later=later)
         router = module(prefilling, seed, options)
         return Source(env, setup.requests, router, probes, late_s=setup.api_s, elsewhere=decoding)
 

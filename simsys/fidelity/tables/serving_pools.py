@@ -18,6 +18,10 @@ STATED = ("", "source", "inferencex config")
 """How a layout is known: by its source, or from the configuration of that day; of others only totals are known."""
 
 
+USUAL_NODE = 8
+"""GPUs of a usual node; replicas with more of them have experts on many GPUs."""
+
+
 def is_disaggregated(row: Row) -> bool:
     """Whether a row has separate replicas for prefill and decode."""
     return any(row.text(column) for column in COLUMNS) or row.text("notes").casefold().startswith("disaggregated")
@@ -82,3 +86,27 @@ def hardware_of_pools(row: Row, pools: dict[str, int]) -> dict[str, Any]:
                 raise Unsupported("replicas of pools that do not fill nodes evenly")
             first += size
     return hardware_of(gpu, gpus, nodes, "")
+
+
+def dispatch_of(row: Row, engine: str, pools: dict[str, int]) -> dict[str, str]:
+    """Return the ``serving.experts`` of a row: engines send tokens to whole experts on many GPUs, each in its way.
+
+    TensorRT-LLM sends them over NVLink where it joins nodes (MNNVL, its blog on wide expert parallelism); recipes of
+    SGLang have DeepEP, the kernels for high throughput on prefill and those of low latency on decode replicas (LMSYS
+    on DeepSeek on GB200 NVL72). Otherwise all GPUs gather all tokens.
+
+    Args:
+        row: The row.
+        engine: The engine profile.
+        pools: The layout.
+    """
+    sharing = [pool for pool in POOLS if pools[f"{pool}_attention_dp"] > 1]
+    gpus = {pool: pools[f"{pool}_tp_degree"] * pools[f"{pool}_attention_dp"] for pool in sharing}
+    if not sharing or any(pools[f"{pool}_ep_degree"] != gpus[pool] for pool in sharing):
+        return {}
+    if engine == "tensorrt-llm" and machine_of(row.text("gpu")).joins_nodes:
+        return {"dispatch": "all_to_all"}
+    if engine == "sglang" and max(gpus.values()) > USUAL_NODE:
+        kernels = {"dispatch": "deepep_high_throughput", "decode_dispatch": "deepep_low_latency"}
+        return {**kernels, "dispatch_precision": "fp8"}
+    return {}

@@ -18,7 +18,7 @@ from simsys.fidelity.tables.model_names import database_name
 from simsys.fidelity.tables.serving_engines import engine_setup, release_of
 from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
 from simsys.fidelity.tables.serving_load import LOADS, Load
-from simsys.fidelity.tables.serving_pools import hardware_of_pools, is_disaggregated, pools_of
+from simsys.fidelity.tables.serving_pools import dispatch_of, hardware_of_pools, is_disaggregated, pools_of
 from simsys.fidelity.tables.serving_precision import precisions
 from simsys.fidelity.tables.table import Row, Table
 from simsys.fidelity.tables.words import serving_words
@@ -146,10 +146,17 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             **load.limits(setup),
             **deployment(row),
             **stated_settings(row),
-            **({"disaggregated": pools} if split else {}),
+            **(_pools(row, setup.profile, pools) if split else {}),
         },
         "workload": dict(load.workload(parallelism.get("dp_degree", 1))),
     }
+
+
+def _pools(row: Row, engine: str, pools: dict[str, int]) -> dict[str, Any]:
+    """Settings of separate pools; clients read the stream of the decode replica, whose first token is their first."""
+    experts = dispatch_of(row, engine, pools)
+    found: dict[str, Any] = {"disaggregated": {**pools, "first_token": "decode"}}
+    return found | ({"experts": experts} if experts else {})
 
 
 def _model(name: str) -> Model:

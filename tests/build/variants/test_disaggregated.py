@@ -126,3 +126,13 @@ def test_a_cache_is_sent_over_as_many_links_as_the_larger_replica_has(prefill: i
     times = single.metrics["mean_kv_transfer_ms"] / result.metrics["mean_kv_transfer_ms"]
     assert times == pytest.approx(min(prefill, decode), rel=0.05)
     assert result.metrics["kv_transferred_bytes"] == single.metrics["kv_transferred_bytes"]
+
+
+@pytest.mark.parametrize("lod", ["medium", "high"])
+def test_a_first_token_may_come_from_where_a_request_decodes(lod: str) -> None:
+    """Its answer then begins when the cache has arrived; the last token is as late as before."""
+    at_once, later = (simulate(config(lod, split={"first_token": each})).metrics for each in ("prefill", "decode"))
+    assert later["mean_ttft_ms"] > at_once["mean_ttft_ms"]
+    assert later["mean_tpot_ms"] < at_once["mean_tpot_ms"]
+    assert later["mean_e2el_ms"] == at_once["mean_e2el_ms"]
+    assert later["completed"] == at_once["completed"]

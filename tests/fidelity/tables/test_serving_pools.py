@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.tables.serving_pools import hardware_of_pools, is_disaggregated, pools_of
+from simsys.fidelity.tables.serving_pools import dispatch_of, hardware_of_pools, is_disaggregated, pools_of
 from simsys.fidelity.tables.table import Row
 
 ROW = {
@@ -65,3 +65,13 @@ def test_replicas_that_share_nodes_unevenly_are_not_predicted() -> None:
     small = row(prefill_gpus_per_worker="4", prefill_tp="4")
     with pytest.raises(Unsupported, match="do not fill nodes evenly"):
         hardware_of_pools(small, pools_of(small))
+
+
+def test_tokens_are_sent_where_replicas_have_whole_experts_on_many_gpus() -> None:
+    wide = row(decode_gpus_per_worker="32", decode_dp="32", decode_ep="32", gpu="GB200-192GB")
+    assert dispatch_of(wide, "sglang", pools_of(wide))["decode_dispatch"] == "deepep_low_latency"
+    assert dispatch_of(wide, "tensorrt-llm", pools_of(wide)) == {"dispatch": "all_to_all"}
+    assert dispatch_of(wide, "vllm", pools_of(wide)) == {}
+    divided = row(decode_ep="1")
+    assert dispatch_of(divided, "tensorrt-llm", pools_of(divided)) == {}
+    assert dispatch_of(row(), "sglang", pools_of(row())) == {}
