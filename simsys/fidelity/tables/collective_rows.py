@@ -1,17 +1,13 @@
-"""Rows of measured collectives: nccl-tests on a machine that columns or the description of the system name.
-
-Optional columns: ``instance_type`` (a node profile or alias of one), ``gpu`` and ``fabric``, such as ``RoCE 8x400G``.
-"""
+"""Rows of measured collectives: nccl-tests on machines that columns or the description of the system name."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from simsys.config.hardware import load_node
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_run import CollectiveRun
-from simsys.fidelity.tables.hardware_names import hardware_of, hardware_of_instance, instance_in
+from simsys.fidelity.tables.machine_columns import hardware_of_row
 from simsys.fidelity.tables.table import Row, Table
 from simsys.units import MIB
 
@@ -20,8 +16,6 @@ LARGE_BYTES = 2**20
 """Size from which bandwidth matters more than latency."""
 
 _SHARP = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
-_SOCKETS = re.compile(r"\bsockets\b", re.IGNORECASE)
-_NOT_STATED = re.compile(r"not stated", re.IGNORECASE)
 _RING = re.compile(r"NVLS_ENABLE=0|\bdefault Ring\b", re.IGNORECASE)
 
 
@@ -87,23 +81,8 @@ def _run(row: Row, gpus: int, nodes: int, nbytes: int) -> CollectiveRun:
     """
     system = row.text("system")
     algorithm = "ring" if _RING.search(system) and nodes == 1 else "auto"
-    hardware = _hardware(row, system, gpus, nodes)
+    hardware = hardware_of_row(row, gpus, nodes, system=system)
     if _SHARP.search(system):
         fabric = hardware.get("fabric") or load_node(hardware["profile"]).fabric
         hardware["fabric"] = {"extends": fabric, "in_network_reduction": True}
     return CollectiveRun.of(hardware, row.text("collective"), nbytes, algorithm)
-
-
-def _hardware(row: Row, system: str, gpus: int, nodes: int) -> dict[str, Any]:
-    """Return the machines: of the instance type of the row's column or description, else of the GPU and fabric.
-
-    Rates of the network are read in the column ``fabric`` only.
-
-    Raises:
-        Unsupported: There is no profile, or GPUs cannot reach each other's memory between the nodes.
-    """
-    fabric, gpu, stated = row.text("fabric"), row.text("gpu") or system, row.text("instance_type")
-    if nodes > 1 and _SOCKETS.search(fabric):
-        raise Unsupported("sockets of the host, without RDMA, are not modelled")
-    instance = stated if stated and not _NOT_STATED.match(stated) else instance_in(system)
-    return hardware_of_instance(instance, gpus, nodes) if instance else hardware_of(gpu, gpus, nodes, fabric)

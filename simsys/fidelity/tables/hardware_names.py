@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, PositiveInt
 
 from simsys.config.base import FrozenModel
 from simsys.config.hardware import load_gpu, load_node, profile_names
-from simsys.errors import UnknownNameError, did_you_mean
+from simsys.errors import UnknownNameError
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.facts import Facts, Pattern, facts
 
@@ -71,7 +71,10 @@ _CARDS = re.compile(r"((?:\d+\s*[xX]\s*)+)(?:[HENX]DR)?\s*(\d+)\s*[gG](B(?:/s|ps
 """Cards of a node and the rate of each, in Gb/s or (last group) GB/s: ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
 _SHORTEST = 3
 """Length of names, such as ``p5``, that a description may have for other reasons."""
-_OF_NODE = re.compile(r"(\d+)\s*Gbps/node", re.IGNORECASE)
+_OF_NODE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])([bB])?(?:ps|/s)?\s*(?:/|per )\s*node")
+"""The rate of all cards of a node, in bits or bytes: ``1600Gbps/node``, ``1.6 Tb/s per node``."""
+_SAME_RATE = 0.05
+"""Share by which a rate that is rounded, or that of what programs reach, may differ from the profile's."""
 _NOT_STATED = re.compile(r"speed not", re.IGNORECASE)
 
 
@@ -114,10 +117,7 @@ def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str,
         Unsupported: There is no profile of the GPU, or nodes would have unequal numbers of GPUs.
     """
     machine, named = machine_of(gpu), _named_node(interconnect)
-    if machine.joins_nodes:
-        per_node = max(size for size in range(1, machine.domain + 1) if gpus % size == 0)
-    else:
-        per_node = _gpus_per_node(machine.domain if named is None else named.domain, gpus, nodes)
+    per_node = _gpus_per_node(machine, machine.domain if named is None else named.domain, gpus, nodes)
     hardware: dict[str, Any] = {
         **_profile(machine.node if named is None else named.node),
         "gpu": machine.gpu,
@@ -125,26 +125,44 @@ def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str,
         "gpus_per_node": per_node,
         "fabric": machine.fabric,
     }
-    stated = _node_gb_per_s(interconnect, machine)
-    if stated is not None and gpus > per_node and not machine.joins_nodes and stated != machine.nics_gb_per_s:
-        hardware["network_bandwidth"] = f"{stated:g} GB/s"
-        hardware["nics_per_node"] = per_node  # GPUs that send at once have their shares
-    return hardware
+    stated = _node_gb_per_s(interconnect)
+    if stated is None and _NOT_STATED.search(interconnect):
+        # Of the only source that does not know the speed, time grows with the traffic of a node: GPUs share a card.
+        stated = machine.nics_gb_per_s / 8.0
+    return hardware if machine.joins_nodes else _with_rate(hardware, stated, machine.nics_gb_per_s)
 
 
-def hardware_of_instance(instance_type: str, gpus: int, nodes: int) -> dict[str, Any]:
+def hardware_of_instance(instance_type: str, gpus: int, nodes: int, interconnect: str = "") -> dict[str, Any]:
     """Return the ``hardware`` of an experiment for a cloud's instance type, which a node profile is named after.
 
+    Args:
+        instance_type: Its name or an alias.
+        gpus: Number of GPUs.
+        nodes: Number of instances; NVLink may join them to fewer nodes.
+        interconnect: Description of the network; a rate in it replaces that of the profile's network cards.
+
     Raises:
-        Unsupported: There is no profile of it, or nodes would have unequal numbers of GPUs.
+        UnknownNameError: There is no profile of it.
+        Unsupported: Nodes would have unequal numbers of GPUs.
     """
     try:
         node = load_node(instance_type)
     except UnknownNameError:
-        hint = did_you_mean(instance_type, instance_types()).partition("; known")[0]
-        raise Unsupported(f"no profile of instance type {instance_type!r}{hint}") from None
-    per_node = _gpus_per_node(node.gpus_per_node, gpus, nodes)
-    return {"profile": node.name, "num_nodes": gpus // per_node, "gpus_per_node": per_node}
+        raise UnknownNameError("instance type", instance_type, instance_types()) from None
+    machine = machine_of(node.gpu)
+    per_node = _gpus_per_node(machine, node.gpus_per_node, gpus, nodes)
+    hardware = {"profile": node.name, "num_nodes": gpus // per_node, "gpus_per_node": per_node}
+    if node.nics is None or machine.joins_nodes:
+        return hardware
+    return _with_rate(hardware, _node_gb_per_s(interconnect), node.nics.count * node.nics.bandwidth / 1e9)
+
+
+def _with_rate(hardware: dict[str, Any], stated: float | None, usual: float) -> dict[str, Any]:
+    """Return the ``hardware`` with the stated bandwidth of all network cards of a node in GB/s, if it is unusual."""
+    if stated is None or hardware["num_nodes"] == 1 or math.isclose(stated, usual, rel_tol=_SAME_RATE):
+        return hardware
+    # GPUs that send at once have their shares.
+    return {**hardware, "network_bandwidth": f"{stated:g} GB/s", "nics_per_node": hardware["gpus_per_node"]}
 
 
 def instance_in(description: str) -> str:
@@ -168,12 +186,16 @@ def _named_node(interconnect: str) -> NamedNode | None:
     return next((node for node in facts(Machines).nodes if node.pattern.search(interconnect)), None)
 
 
-def _gpus_per_node(domain: int, gpus: int, nodes: int) -> int:
-    """Return the GPUs of each node; if nodes have fewer GPUs than stated, there are more nodes.
+def _gpus_per_node(machine: Machine, domain: int, gpus: int, nodes: int) -> int:
+    """Return the GPUs of each node: as many as possible if NVLink joins nodes, else as the number of nodes says.
+
+    If nodes have fewer GPUs (`domain`) than that, there are more nodes.
 
     Raises:
         Unsupported: Nodes would have unequal numbers of GPUs.
     """
+    if machine.joins_nodes:
+        return max(size for size in range(1, domain + 1) if gpus % size == 0)
     if nodes * domain < gpus:
         nodes = -(-gpus // domain)
     if gpus % nodes:
@@ -181,16 +203,13 @@ def _gpus_per_node(domain: int, gpus: int, nodes: int) -> int:
     return gpus // nodes
 
 
-def _node_gb_per_s(interconnect: str, machine: Machine) -> float | None:
-    """Return the bandwidth of all network cards of a node in GB/s; None if it is not stated.
-
-    If a source says that it does not know the speed, all GPUs of a node share one card: in the runs of the only such
-    source, time grows with the traffic of a node.
-    """
+def _node_gb_per_s(interconnect: str) -> float | None:
+    """Return the bandwidth of all network cards of a node in GB/s, as NCCL counts it; None if it is not stated."""
     share = facts(Machines).protocol_share
     if cards := _CARDS.search(interconnect):
         count = math.prod(int(number) for number in re.findall(r"\d+", cards[1]))
         return count * int(cards[2]) * share / (1.0 if cards[3] else 8.0)
     if node := _OF_NODE.search(interconnect):
-        return int(node[1]) * share / 8.0
-    return machine.nics_gb_per_s / 8.0 if _NOT_STATED.search(interconnect) else None
+        bits = node[3] in ("b", None)
+        return float(node[1]) * (1000.0 if node[2] in "Tt" else 1.0) * share / (8.0 if bits else 1.0)
+    return None

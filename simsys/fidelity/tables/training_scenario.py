@@ -8,7 +8,7 @@ from typing import Any
 
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.engine_names import Habits, engine_of, habits_of
-from simsys.fidelity.tables.hardware_names import hardware_of
+from simsys.fidelity.tables.machine_columns import hardware_of_row
 from simsys.fidelity.tables.table import Row
 from simsys.fidelity.tables.training_models import layers_of, model_of
 from simsys.fidelity.tables.words import meaning, training_words
@@ -67,7 +67,7 @@ def scenario_of(row: Row) -> dict[str, Any]:
     nodes = row.whole("nodes", -(-gpus // 8))
     return {
         "name": "row",
-        "hardware": hardware_of(row.text("gpu"), gpus, nodes, row.text("interconnect")),
+        "hardware": hardware_of_row(row, gpus, nodes, interconnect=row.text("interconnect")),
         "model": model_of(row),
         "parallelism": _parallelism(row, degrees, layers, engine),
         "training": _training(row, degrees, engine),

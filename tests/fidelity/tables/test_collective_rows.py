@@ -125,8 +125,6 @@ def test_switches_that_reduce_shorten_large_messages() -> None:
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"instance_type": "p5.48xlarg"}, "no profile of instance type 'p5.48xlarg', did you mean 'p5.48xlarge'?"),
-        ({"instance_type": "z80"}, "no profile of instance type 'z80'"),
         ({"fabric": "IPoIB TCP sockets"}, "sockets of the host, without RDMA, are not modelled"),
     ],
 )

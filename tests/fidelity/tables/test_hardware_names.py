@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simsys.fidelity.case import Unsupported
+from simsys.errors import UnknownNameError
 from simsys.fidelity.tables.hardware_names import hardware_of, hardware_of_instance, instance_in
 
 
@@ -25,6 +25,8 @@ def two_nodes(interconnect: str) -> dict[str, Any]:
         ("4x200Gbps RDMA", 96),
         ("8x HDR100G", 96),
         ("800Gbps/node", 96),
+        ("RoCE 0.8 Tb/s per node", 96),
+        ("100 GB/s per node", 96),
     ],
 )
 def test_the_rate_of_the_cards_is_read_in_bits_or_bytes(interconnect: str, gb_per_s: float) -> None:
@@ -59,6 +61,17 @@ def test_an_instance_type_is_a_node_profile() -> None:
     }
 
 
+def test_nodes_that_nvlink_joins_are_one() -> None:
+    found = hardware_of_instance("BM.GPU.GB200.4", 16, 4)
+    assert (found["num_nodes"], found["gpus_per_node"]) == (1, 16)
+
+
+def test_a_stated_rate_replaces_that_of_the_instance() -> None:
+    assert "network_bandwidth" not in hardware_of_instance("p5.48xlarge", 16, 2, "EFAv2 32x100G")
+    halved = hardware_of_instance("p5.48xlarge", 16, 2, "EFAv2 16x100G")
+    assert (halved["network_bandwidth"], halved["nics_per_node"]) == ("192 GB/s", 8)
+
+
 def test_an_unknown_instance_type_suggests_the_nearest() -> None:
-    with pytest.raises(Unsupported, match=r"no profile of instance type 'p5\.48xlrge', did you mean 'p5\.48xlarge'"):
+    with pytest.raises(UnknownNameError, match=r"unknown instance type 'p5\.48xlrge', did you mean 'p5\.48xlarge'"):
         hardware_of_instance("p5.48xlrge", 16, 2)
