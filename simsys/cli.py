@@ -41,7 +41,7 @@ START = """\
 simsys simulates distributed AI training and LLM serving. For example:
 
   simsys init --serving
-  simsys run serving.yaml --set parallelism.tp_degree=8 --fail-on 'p99_ttft_ms>200'
+  simsys run serving.yaml --set hardware.num_nodes=4 --fail-on 'p99_ttft_ms>200'
   simsys list models
 """
 

@@ -458,7 +458,8 @@ def test_figures_have_units() -> None:
 
 
 def test_a_profile_is_shown_with_its_sources_and_can_be_used_again() -> None:
-    text = run("show", "gpu", "H100").stdout
+    assert "aliases: [H100]\n" in run("show", "gpu", "H100").stdout
+    text = run("show", "gpu", "H100", "--all").stdout
     shown = yaml.safe_load(text)
     assert shown["memory"] == "80 GiB"
     assert "datasheet" in shown["sources"]["memory"]

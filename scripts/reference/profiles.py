@@ -18,8 +18,8 @@ INTRODUCTION = f"""\
 
 {MADE}
 
-`simsys list gpus` (nodes, fabrics, engines) prints the tables, `simsys show gpu H100` every number of a profile. The
-tables below have the values that a run uses. The sources are those of the data sheets and documents; numbers that
+`simsys list gpus` (nodes, fabrics, engines) prints the tables, `simsys show gpu H100 --all` every number of a profile.
+The tables below have the values that a run uses. The sources are those of the data sheets and documents; numbers that
 `simsys calibrate` has fitted to measurements are in `hardware_profiles/fits`, each with the tables of its fit.
 """
 KINDS = {"gpus": "GPUs", "nodes": "Nodes", "fabrics": "Fabrics", "engines": "Engines"}

@@ -123,7 +123,7 @@ def tuning_of(kinds: Sequence[NodeKind], network: NetworkConfig, fabric: FabricP
     over_pcie = any(kind.inside.kind.startswith("pcie") for kind in kinds)
     reduces = all(kind.in_switch_reduction for kind in kinds)
     across = fabric.nccl_protocols or PROTOCOLS
-    return NcclTuning(oldest, "pci" if over_pcie else "nvlink", reduces, across)
+    return NcclTuning(oldest, "pci" if over_pcie else "nvlink", reduces, across, bool(fabric.in_network_reduction))
 
 
 def gpu_given(hardware: HardwareConfig, node: NodeProfile | None) -> Given:

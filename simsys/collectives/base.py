@@ -53,7 +53,7 @@ class Phase:
             them in this order.
         fraction: Share of the full buffer that each transfer carries, in (0, 1].
         repeat: Number of such steps in sequence.
-        pattern: ``ring``, ``tree`` or ``nvls``: the row of a tuning model's tables.
+        pattern: ``ring``, ``tree``, ``nvls`` or ``collnet``: the row of a tuning model's tables.
     """
 
     transfers: tuple[tuple[int, int], ...]

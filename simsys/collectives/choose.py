@@ -42,10 +42,10 @@ OWN_KERNELS: Names = ("one_shot", "direct")
 NCCL_INSIDE: Names = ("ring", "nvls")
 """What NCCL compares within a node."""
 
-NCCL_SPANNING: Names = ("ring/double_tree", "nvls_tree", "rail_ring")
-"""And in groups that fill several nodes: a stand-in for its trees, its NVLS trees, and its rings."""
+NCCL_SPANNING: Names = ("ring/double_tree", "nvls_tree", "rail_ring", "collnet", "collnet_nvls")
+"""And in groups that fill several nodes: a stand-in for its trees, its NVLS trees, its rings, and CollNet."""
 
-NCCL_ELSE: Names = ("ring", "double_tree")
+NCCL_ELSE: Names = ("ring", "double_tree", "collnet")
 """And in groups that have one rank in each node, or are spread unevenly."""
 
 NCCL_SCATTERING: Names = ("hierarchical", "rail_ring")
@@ -110,6 +110,8 @@ def as_nccl(
         names = NCCL_SPANNING
     if not tuning.in_switch_reduction:
         names = tuple(name for name in names if "nvls" not in name)
+    if not tuning.in_network_reduction:
+        names = tuple(name for name in names if "collnet" not in name)
     if tuning.inside == "pci":  # the cards' traffic goes over the same links as the GPUs'
         names = tuple(name for name in names if name != "rail_ring")
     able = _able(names, kind, span)
@@ -197,9 +199,11 @@ def named(name: str, tuning: Tuning | None = None) -> Choose:
             if part not in ALGORITHMS:
                 raise UnknownNameError("communication pattern", part, ["auto", *ALGORITHMS.names()])
     wanted = get_algorithm(name)
-    in_switch = not {"nvls", "nvls_tree"}.isdisjoint(name.split("/"))
+    in_switch = not {"nvls", "nvls_tree", "collnet_nvls"}.isdisjoint(name.split("/"))
     if tuning is not None and not tuning.in_switch_reduction and in_switch:
         raise UsageError("nvls needs switches that reduce, as nodes of Hopper and later have (in_switch_reduction)")
+    if isinstance(tuning, NcclTuning) and not tuning.in_network_reduction and name.startswith("collnet"):
+        raise UsageError("collnet needs a fabric whose switches reduce: {extends: …, in_network_reduction: true}")
 
     def choose(kind: CollectiveKind, size: int, paths_of: PathsOf, span: Span = ONE_NODE) -> Sequence[CollectivePlan]:
         if kind not in wanted.kinds or not wanted.suits(span):

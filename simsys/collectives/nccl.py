@@ -37,6 +37,7 @@ BASE_S = {
     "tree": {"LL": 6.8e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
     "nvls": {"Simple": 0.0},
     "nvls_tree": {"Simple": 8.4e-6},  # as for trees, like its steps; NCCL lists it with the steps
+    "collnet": {"Simple": 8.4e-6},  # as for trees; NCCL lists it with the steps
 }
 """``baseLat``: seconds per call, the launch of the kernel included, by pattern and protocol."""
 
@@ -45,14 +46,17 @@ STEP_S = {
         "ring": {"LL": 0.6e-6, "LL128": 1.9e-6, "Simple": 3.4e-6},
         "tree": {"LL": 0.6e-6, "LL128": 1.25e-6, "Simple": 4.0e-6},
         "nvls": {"Simple": 12.5e-6},  # NCCL's 25 us are for an all-reduce, which is two steps here
+        "collnet": {"Simple": 12.8e-6},
     },
     "pci": {
         "ring": {"LL": 1.0e-6, "LL128": 2.5e-6, "Simple": 5.7e-6},
         "tree": {"LL": 1.0e-6, "LL128": 1.9e-6, "Simple": 4.0e-6},
+        "collnet": {"Simple": 12.8e-6},
     },
     "net": {
         "ring": {"LL": 2.7e-6, "LL128": 4.0e-6, "Simple": 14.0e-6},
         "tree": {"LL": 5.0e-6, "LL128": 8.5e-6, "Simple": 14.0e-6},
+        "collnet": {"Simple": 12.8e-6},  # NCCL's 31 us of the network and twice 3.7 us inside are three steps here
     },
 }
 """``hwLat``: seconds per step, by hardware, pattern and protocol."""
@@ -60,6 +64,7 @@ STEP_S = {
 SHARE = {
     "ring": {"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
     "tree": {"LL": 0.92 / 3.8, "LL128": 0.92 * 120 / 128, "Simple": 0.92},
+    "collnet": {"Simple": 1.0},
 }
 """Share of the wire's bandwidth, by pattern and protocol; for in-switch reduction see `NVLS_SHARE`."""
 
@@ -109,12 +114,14 @@ class NcclTuning:
         inside: Interconnect of the GPUs of a node.
         in_switch_reduction: Whether the switches of the node reduce.
         across: The protocols that the transport between nodes allows.
+        in_network_reduction: Whether the switches between nodes reduce (SHARP).
     """
 
     generation: Generation
     inside: Inside = "nvlink"
     in_switch_reduction: bool = False
     across: tuple[str, ...] = PROTOCOLS
+    in_network_reduction: bool = False
 
     def __post_init__(self) -> None:
         if self.in_switch_reduction and self.generation not in NVLS_SHARE:
@@ -129,6 +136,8 @@ class NcclTuning:
         """Whether a pattern can use a protocol here, in a group on this number of nodes."""
         if nodes > 1 and protocol not in self.across:
             return False
+        if pattern == "collnet":
+            return protocol == "Simple" and self.in_network_reduction
         if pattern in ("nvls", "nvls_tree"):
             return protocol == "Simple" and self.in_switch_reduction
         return protocol in self.protocols

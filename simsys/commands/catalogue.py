@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from simsys.commands.options import JSON, answer_json, common, look_for_modules
-from simsys.report.console import answer
+from simsys.report.console import answer, say
 
 
 def _with_modules(ctx: click.Context, _: click.Parameter, modules: Sequence[str]) -> Sequence[str]:
@@ -30,7 +30,8 @@ def _with_modules(ctx: click.Context, _: click.Parameter, modules: Sequence[str]
 def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
     """List all names of a KIND.
 
-    KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies, metrics.
+    KIND is one of: models, gpus, nodes, fabrics, engines, frameworks, collectives, topologies, metrics, settings,
+    examples.
     """
     from simsys.report.catalogue import import_own, rows
     from simsys.report.listing import tables
@@ -46,19 +47,23 @@ def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
 @click.command()
 @click.argument("kind")
 @click.argument("name")
+@click.option("--all", "whole", is_flag=True, help="Print every number with its source, however many there are.")
 @JSON
 @common
-def show(kind: str, name: str, as_json: bool) -> None:
-    """Show all facts about one name, such as: simsys show gpu H100.
+def show(kind: str, name: str, whole: bool, as_json: bool) -> None:
+    """Show the facts about one name, such as: simsys show gpu H100.
 
     KIND as in 'simsys list --help'. The NAME of a model may also be the path of a Hugging Face config.json, or of the
-    folder that holds it.
+    folder that holds it; that of a setting is its path, such as serving.max_num_seqs.
     """
     from simsys.report.catalogue import facts
-    from simsys.report.listing import description
+    from simsys.report.listing import description, outline
 
     found = facts(kind, name)
     if as_json:
         answer_json({"kind": kind, "facts": found})
-    else:
-        answer(description(found))
+        return
+    text, short = (description(found), False) if whole else outline(found)
+    answer(text)
+    if short:
+        say(f"'simsys show {kind} {name} --all' prints every number with its source")

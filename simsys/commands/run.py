@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,15 +17,15 @@ from simsys.commands.options import (
     NO_FILES,
     OUT,
     REPORT,
-    SCENARIO,
     SET,
     answer_json,
     common,
-    experiment,
     limited,
     repeated,
     write_report,
 )
+from simsys.commands.scale import scale
+from simsys.commands.shipped import DEFAULT, experiment_or_preset
 from simsys.errors import UsageError
 from simsys.interrupts import INTERRUPTED
 from simsys.report.console import answer, say
@@ -45,9 +45,37 @@ def _thresholds(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     return [Threshold.parse(text) for text in texts]
 
 
-@click.command()
-@experiment
-@SCENARIO
+class RunCommand(click.Command):
+    """The command, or with ``--scaling`` or a scaling example, `simsys scale` with the same arguments."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the arguments, by the command that they are for."""
+        if "--scaling" not in args and not _is_scaling_example(args):
+            return super().make_context(info_name, args, parent, **extra)
+        if parent is not None and "--example" not in args:
+            parent.meta[DEFAULT] = "medium"
+        return scale.make_context("scale", [each for each in args if each != "--scaling"], parent, **extra)
+
+
+def _is_scaling_example(args: Sequence[str]) -> bool:
+    if not any(each.startswith("--example") for each in args):
+        return False
+    from simsys.report.examples import EXAMPLES
+
+    words = " ".join(args).replace("--example=", "--example ").split()
+    return any(f"--example {name}" in " ".join(words) for name, example in EXAMPLES.items() if example.scaling)
+
+
+@click.command(cls=RunCommand)
+@experiment_or_preset
+@click.option(
+    "--scaling",
+    is_flag=True,
+    expose_value=False,
+    help="The same as 'simsys scale', with its options, such as --nodes 1 2 4 8; by default of the preset medium.",
+)
 @click.option("--lod", type=click.Choice(["high", "medium"]), help="Level of detail, instead of the one in the file.")
 @SET
 @OUT

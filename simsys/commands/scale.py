@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simsys.commands.options import JSON, NO_FILES, OUT, SCENARIO, SET, answer_json, common, experiment, limited
+from simsys.commands.options import JSON, NO_FILES, OUT, SET, answer_json, common, limited
+from simsys.commands.shipped import experiment_or_preset
 from simsys.errors import UsageError
 from simsys.report.console import answer, say
 
@@ -31,9 +32,22 @@ def _nodes(_: click.Context, __: click.Parameter, text: str) -> list[int]:
     return list(dict.fromkeys(values))
 
 
-@click.command()
-@experiment
-@SCENARIO
+class ScaleCommand(click.Command):
+    """The command, whose numbers of nodes may also be words of their own: ``--nodes 1 2 4``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the numbers that follow ``--nodes``."""
+        joined: list[str] = []
+        for word in args:
+            if word.isdecimal() and len(joined) > 1 and joined[-2] == "--nodes" and joined[-1][-1:].isdecimal():
+                joined[-1] += f",{word}"
+            else:
+                joined.append(word)
+        return super().parse_args(ctx, joined)
+
+
+@click.command(cls=ScaleCommand)
+@experiment_or_preset
 @SET
 @click.option(
     "--nodes",
@@ -42,7 +56,7 @@ def _nodes(_: click.Context, __: click.Parameter, text: str) -> list[int]:
     default="1..8x2",
     show_default=True,
     callback=_nodes,
-    help="Numbers of nodes: 1..64x2 (1, 2, 4 ... 64), 1..8, or 1,2,4,8.",
+    help="Numbers of nodes: 1..64x2 (1, 2, 4 ... 64), 1..8, or 1,2,4,8 (also with blanks).",
 )
 @click.option(
     "--mode",

@@ -115,6 +115,7 @@ def _tidy(definition: Schema) -> None:
         value.pop("discriminator", None)
         if key == "kind" and "const" in value:
             value.pop("default", None)
+            value.setdefault("description", "Selects this kind")
             definition["required"] = ["kind", *definition.get("required", [])]
 
 

@@ -100,6 +100,7 @@ class FabricProfile(Profile):
         latency: Of one switch.
         radix: Ports of a switch.
         nccl_protocols: NCCL's protocols that its transport allows between nodes; left out, all.
+        in_network_reduction: Whether its switches reduce data of the nodes (SHARP), which an operator has to enable.
     """
 
     kind: Literal["infiniband", "ethernet"]
@@ -107,3 +108,4 @@ class FabricProfile(Profile):
     latency: NonNegativeSeconds
     radix: Count | None = None
     nccl_protocols: Annotated[tuple[Protocol, ...], Field(min_length=1)] | None = None
+    in_network_reduction: bool | None = None

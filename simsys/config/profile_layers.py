@@ -61,7 +61,8 @@ def merged(layers: Sequence[Layer]) -> Layers:
         own = dict(layer.data)
         if not layer.fit and own.pop("extends", None) is not None:
             own.setdefault("name", f"{data['name']} (changed)")
-        data.pop("aliases", None)
+        if not layer.fit:
+            data.pop("aliases", None)
         data = _override(data, own) if data else _with_sources(own, layer)
     return Layers(data, tuple(layers))
 

@@ -121,7 +121,9 @@ def _canonical(config: SimulationConfig, model: Model, cluster: Cluster) -> Simu
     parallelism = _parallelism(config, cluster)
     updates: dict[str, object] = {"parallelism": parallelism, "model": _model(config, model)}
     if config.serving is not None:
-        updates["serving"] = _serving(config.serving, parallelism.dp_degree or 0, parallelism.tp_degree)
+        updates["serving"] = _serving(
+            config.serving, (parallelism.dp_degree or 0) * parallelism.attention_dp, parallelism.tp_degree
+        )
     if config.serving is not None and config.serving.disaggregated is not None:
         updates["parallelism"] = _of_decode_replicas(parallelism, config.serving.disaggregated)
     if config.training is not None:
@@ -133,7 +135,7 @@ def _canonical(config: SimulationConfig, model: Model, cluster: Cluster) -> Simu
 
 
 def _serving(given: ServingConfig, replicas: int, tensor: int) -> ServingConfig:
-    """The settings without routers of a single replica, and with the degree of prefill replicas alone."""
+    """The settings without routers of a single engine, and with the degree of prefill replicas alone."""
     pools, no_router = given.disaggregated, {"router": "round_robin", "router_options": {}}
     if pools is None:
         return given.model_copy(update=no_router) if replicas == 1 else given

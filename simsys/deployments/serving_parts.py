@@ -15,6 +15,7 @@ OUTSIDE = frozenset(
     {
         *("model.assume", "model.sequence_length", "parallelism.expert_skew"),
         *("serving.stepping", "serving.api_overhead"),
+        *(f"serving.experts.{name}" for name in ("popularity_exponent", "counts", "dispatch_precision")),
         *(f"serving.speculative.{name}" for name in ("acceptance_rate", "acceptance_length", "acceptance_of")),
     }
 )

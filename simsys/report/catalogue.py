@@ -20,7 +20,9 @@ from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
 from simsys.model.model_db import model_names
 from simsys.platform.fabrics import TOPOLOGY_TYPES
+from simsys.report.examples import EXAMPLES, example_facts, example_row
 from simsys.report.model_facts import Facts, model_facts, model_row
+from simsys.report.setting_facts import setting_facts, setting_names, setting_row
 from simsys.user_modules import import_user_module, place_in_user_module
 
 
@@ -107,7 +109,6 @@ def _node_row(name: str) -> Facts:
     return {
         "gpu": node.gpu,
         "gpus": node.gpus_per_node,
-        "interconnect": node.interconnect.kind,
         "per_gpu_bytes_per_s": node.interconnect.bandwidth,
         "nics": node.nics.count if node.nics is not None else None,
         "per_nic_bytes_per_s": float(f"{node.nics.bandwidth:.2g}") if node.nics is not None else None,  # shortened
@@ -223,6 +224,8 @@ CATALOGUES = {
     "collectives": Catalogue(_algorithm_names, _collective_row, _collective_facts),
     "topologies": Catalogue(lambda: sorted(TOPOLOGY_TYPES), _topology_row, _topology_facts),
     "metrics": Catalogue(lambda: list(metrics_by_name()), _metric_row, _metric_facts),
+    "settings": Catalogue(setting_names, setting_row, setting_facts),
+    "examples": Catalogue(lambda: list(EXAMPLES), example_row, example_facts),
 }
 """All kinds by their plural, as the command line uses it."""
 

@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simsys.model.description import parameter_count
-from simsys.report.yaml_text import yaml_text
+from simsys.report.yaml_text import flow_text, yaml_text
 from simsys.units import GIB, MIB, Dimension, pretty
 
 WIDTH = 80
+SCREEN = 40
+"""Lines of facts that are written as they are."""
+COUNTED = {"fits", "sources"}
+MOST_LINES, MOST_KEYS = 6, 12
+"""Of an outline: parts that are never written, and of the others, lines, and keys that are named."""
 GAP = "  "
 UNITS = {
     "_bytes_per_s": Dimension.BYTES_PER_SECOND,
@@ -49,6 +54,42 @@ def tables(rows: Sequence[Mapping[str, Any]], by: str = "of") -> str:
 def description(facts: Mapping[str, Any]) -> str:
     """Facts as YAML, with units for people."""
     return yaml_text(_readable(facts)).rstrip("\n")
+
+
+def outline(facts: Mapping[str, Any]) -> tuple[str, bool]:
+    """Facts as YAML on one screen, and whether long parts of them are counted instead of written."""
+    whole = description(facts)
+    if whole.count("\n") < SCREEN:
+        return whole, False
+    lines, short = [], False
+    for key, value in facts.items():
+        text = description({key: value})
+        if isinstance(value, Mapping | list):
+            text = _wrapped(flow_text(_readable({key: value})))
+            if key in COUNTED or text.count("\n") >= MOST_LINES:
+                text, short = _wrapped(f"{_name(key)}: {_counted(value)}"), True
+        lines.append(text)
+    return "\n".join(lines), short
+
+
+def _wrapped(text: str) -> str:
+    """Text in lines that end after commas."""
+    kept = text.replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ")
+    lines = textwrap.wrap(kept, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _counted(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """How many values there are, and the keys above them."""
+    keys = [str(key) for key in value] if isinstance(value, Mapping) else []
+    shown = f": {', '.join(keys)}" if 0 < len(keys) <= MOST_KEYS else ""
+    return f"{_leaves(value):,} values{shown}"
+
+
+def _leaves(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return sum(map(_leaves, value.values()))
+    return sum(map(_leaves, value)) if isinstance(value, list) else 1
 
 
 def _readable(facts: Mapping[str, Any]) -> dict[str, Any]:

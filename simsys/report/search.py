@@ -14,6 +14,7 @@ SHARES = ("mfu", "hfu", "slo_attainment", MEMORY_SHARE)
 NAMES = {
     "parallelism.tp_degree": "tp",
     "parallelism.cp_degree": "cp",
+    "parallelism.attention_dp": "attention_dp",
     "parallelism.ep_degree": "ep",
     "parallelism.pp_stages": "pp",
     "parallelism.dp_degree": "dp",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -34,3 +35,14 @@ def yaml_text(data: Any) -> str:
     """Write nested mappings, lists, text and numbers, in the order given."""
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=80)
     return text
+
+
+def flow_text(data: Mapping[str, Any]) -> str:
+    """Write a mapping with its keys as a line each, what is nested in braces and brackets."""
+    lines = [f"{key}: {_flow(value)}" for key, value in data.items()]
+    return "\n".join(lines)
+
+
+def _flow(value: Any) -> str:
+    dumped = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1e9, default_flow_style=True)
+    return str(dumped).removesuffix("...\n").strip()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch
 from simsys.deployments.deployment import Deployment
+from simsys.deployments.expert_parts import SGLANG, OfAllRanks, RanksWithin, ReplicasOrRanks
 from simsys.deployments.serving_parts import (
     OUTSIDE,
     POOLS,
@@ -17,8 +18,6 @@ from simsys.deployments.serving_parts import (
     WEIGHTS,
     Checkpoint,
     OneNode,
-    Replicas,
-    WholeExperts,
     checked_speculative,
     draft_checkpoint,
     draft_of,
@@ -111,15 +110,14 @@ TABLE: tuple[Correspondence, ...] = (
     OneNode(),
     Fixed("serving.engine", "sglang"),
     Checkpoint("model-path"),
-    Option("parallelism.tp_degree", "tp-size"),
+    RanksWithin("tp-size", "enable-dp-attention", "ep-size", ranks="dp-size"),
     Option("parallelism.pp_stages", "pp-size"),
-    Replicas("dp-size", "round_robin", (("load-balance-method", "round_robin"),)),
-    WholeExperts("ep-size", "tp-size", is_flag=False),
+    ReplicasOrRanks("dp-size", "round_robin", (("load-balance-method", "round_robin"),), flag="enable-dp-attention"),
     WEIGHTS,
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8_e4m3"}}),
     Option("serving.max_model_len", "context-length"),
-    Option("serving.max_num_seqs", "max-running-requests"),
-    Option("serving.max_num_batched_tokens", "chunked-prefill-size"),
+    OfAllRanks("serving.max_num_seqs", "max-running-requests"),
+    OfAllRanks("serving.max_num_batched_tokens", "chunked-prefill-size"),
     Choice("serving.scheduler", {"prefill_first": {}, "chunked_prefill": {"enable-mixed-chunk": True}}),
     Option("serving.scheduler_recv_interval", "scheduler-recv-interval"),
     Choice("serving.scheduler_reserve_full_isl", {True: {}}),
@@ -132,6 +130,7 @@ TABLE: tuple[Correspondence, ...] = (
     Option("serving.max_cudagraph_capture_size", "cuda-graph-max-bs"),
     Speculative(),
     Adapters(),
+    *SGLANG,
 )
 
 

@@ -19,6 +19,7 @@ from simsys.deployments.correspondence import (
     Settings,
 )
 from simsys.deployments.deployment import Deployment
+from simsys.deployments.expert_parts import TRTLLM, RanksWithin
 from simsys.deployments.nesting import flat, nested
 from simsys.deployments.serving_parts import (
     OUTSIDE,
@@ -28,7 +29,6 @@ from simsys.deployments.serving_parts import (
     SPECULATIVE,
     Checkpoint,
     OneNode,
-    WholeExperts,
     checked_speculative,
 )
 from simsys.deployments.shell import command_words, options_of, script, yaml_file
@@ -98,9 +98,8 @@ TABLE: tuple[Correspondence, ...] = (
     Fixed("serving.engine", "tensorrt-llm"),
     Fixed("parallelism.dp_degree", 1),
     Checkpoint("model"),
-    Option("parallelism.tp_degree", "tp_size"),
+    RanksWithin("tp_size", "enable_attention_dp", "ep_size"),
     Option("parallelism.pp_stages", "pp_size"),
-    WholeExperts("ep_size", "tp_size", is_flag=False),
     Option("serving.max_num_seqs", "max_batch_size"),
     Option("serving.max_num_batched_tokens", "max_num_tokens"),
     Option("serving.max_model_len", "max_seq_len"),
@@ -125,6 +124,7 @@ TABLE: tuple[Correspondence, ...] = (
     Option("serving.batch_wait_timeout_iters", "batch_wait_timeout_iters"),
     Option("serving.batch_wait_max_tokens_ratio", "batch_wait_max_tokens_ratio"),
     Speculative(),
+    *TRTLLM,
 )
 
 

@@ -12,6 +12,7 @@ import yaml
 from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch, whole
 from simsys.deployments.deployment import Deployment
+from simsys.deployments.expert_parts import VLLM, RanksBeside
 from simsys.deployments.serving_parts import (
     OUTSIDE,
     POOLS,
@@ -20,7 +21,6 @@ from simsys.deployments.serving_parts import (
     WEIGHTS,
     Checkpoint,
     OneNode,
-    Replicas,
     WholeExperts,
     checked_speculative,
     differing,
@@ -144,8 +144,9 @@ WORKER: tuple[Correspondence, ...] = (
 """Correspondences of one replica."""
 TABLE: tuple[Correspondence, ...] = (
     OneNode(),
-    Replicas("data-parallel-size", "least_outstanding", dense_only=True),
-    *WORKER,
+    RanksBeside("data-parallel-size", "least_outstanding", dense_only=True),
+    *(each for each in WORKER if not isinstance(each, WholeExperts)),
+    *VLLM,
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from simsys.config.hardware import load_node
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.collective_run import CollectiveRun
 from simsys.fidelity.tables.hardware_names import hardware_of, hardware_of_instance, instance_in
@@ -18,7 +19,7 @@ COLUMNS = ("id", "system", "gpus", "nodes", "collective", "bytes", "time_us")
 LARGE_BYTES = 2**20
 """Size from which bandwidth matters more than latency."""
 
-_OUTSIDE = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
+_SHARP = re.compile(r"SHARP(?!.*NVLS)", re.IGNORECASE)
 _SOCKETS = re.compile(r"\bsockets\b", re.IGNORECASE)
 _NOT_STATED = re.compile(r"not stated", re.IGNORECASE)
 _RING = re.compile(r"NVLS_ENABLE=0|\bdefault Ring\b", re.IGNORECASE)
@@ -85,10 +86,12 @@ def _run(row: Row, gpus: int, nodes: int, nbytes: int) -> CollectiveRun:
         Unsupported: The system, or a feature of it, is not modelled.
     """
     system = row.text("system")
-    if _OUTSIDE.search(system):
-        raise Unsupported("reduction in the switches of the fabric (SHARP) is not modelled")
     algorithm = "ring" if _RING.search(system) and nodes == 1 else "auto"
-    return CollectiveRun.of(_hardware(row, system, gpus, nodes), row.text("collective"), nbytes, algorithm)
+    hardware = _hardware(row, system, gpus, nodes)
+    if _SHARP.search(system):
+        fabric = hardware.get("fabric") or load_node(hardware["profile"]).fabric
+        hardware["fabric"] = {"extends": fabric, "in_network_reduction": True}
+    return CollectiveRun.of(hardware, row.text("collective"), nbytes, algorithm)
 
 
 def _hardware(row: Row, system: str, gpus: int, nodes: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from simsys.build.cluster import Cluster
 from simsys.build.serving_precision import kv_precision, weights_of
+from simsys.build.variants.variant import variants_of
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.config.serving import ServingConfig
@@ -23,6 +24,7 @@ from simsys.searches.scenarios import AUTO, is_written
 KEYS = {
     "parallelism.tp_degree": "tensor",
     "parallelism.pp_stages": "pipeline",
+    "parallelism.attention_dp": "attention",
     "parallelism.ep_degree": "expert",
     "parallelism.dp_degree": "replicas",
     "serving.precision": "precision",
@@ -39,7 +41,7 @@ FOLLOWS = {
     "simulation.duration": "it is the length of the runs",
 }
 """Settings that cannot be searched, with the reason."""
-COUNTS = ("tensor", "pipeline", "expert", "replicas", "sequences", "tokens")
+COUNTS = ("tensor", "pipeline", "attention", "expert", "replicas", "sequences", "tokens")
 PIPELINES = (1, 2, 4, 8)
 SEQUENCES, TOKENS = (None, 64, 256), (None, 2048, 8192)
 PREFILL_SHARES = (Fraction(1, 4), Fraction(1, 3), Fraction(1, 2), Fraction(2, 3))
@@ -57,7 +59,8 @@ class Axes:
     Args:
         tensor: Tensor-parallel degrees.
         pipeline: Numbers of pipeline stages.
-        expert: Expert-parallel degrees; 0 for the tensor-parallel degree.
+        attention: Data-parallel ranks of a replica that share their experts.
+        expert: Expert-parallel degrees; 0 for all GPUs of a replica that share the experts.
         replicas: Numbers of replicas; None for any.
         precision: Precisions of the weights; None for that of the scenario or checkpoint.
         kv_precision: Precisions of the KV cache; None for that which follows from the weights or checkpoint.
@@ -69,6 +72,7 @@ class Axes:
 
     tensor: tuple[int, ...]
     pipeline: tuple[int, ...]
+    attention: tuple[int, ...]
     expert: tuple[int, ...]
     replicas: tuple[int, ...] | None
     precision: tuple[str | None, ...]
@@ -79,9 +83,9 @@ class Axes:
     pools: tuple[Pools, ...]
 
     @property
-    def groups(self) -> list[tuple[int, int]]:
-        """Combinations of tensor-parallel degree and pipeline stages."""
-        return list(product(self.tensor, self.pipeline))
+    def groups(self) -> list[tuple[int, int, int]]:
+        """Combinations of tensor-parallel degree, pipeline stages and data-parallel ranks of a replica."""
+        return list(product(self.tensor, self.pipeline, self.attention))
 
     @property
     def each(self) -> int:
@@ -92,7 +96,7 @@ class Axes:
     @property
     def shapes(self) -> int:
         """Number of combinations of all values but the number of replicas."""
-        return len(self.tensor) * len(self.pipeline) * self.each
+        return len(self.groups) * self.each
 
 
 def deployment_axes(
@@ -183,6 +187,7 @@ class _Useful:
         plain: dict[str, tuple[Any, ...] | None] = {
             "tensor": tuple(each for each in range(1, self.node_gpus + 1) if self.node_gpus % each == 0),
             "pipeline": PIPELINES,
+            "attention": self._attention(),
             "expert": (1, 0) if self.model.experts > 1 else (1,),
             "replicas": None,
             "sequences": SEQUENCES,
@@ -198,6 +203,12 @@ class _Useful:
         workload = self.config.workload
         shared = workload is not None and (workload.prefixes is not None or workload.sessions is not None)
         return ("round_robin", "least_outstanding", *(("prefix_affinity",) if shared else ()))
+
+    def _attention(self) -> tuple[int, ...]:
+        """Data-parallel ranks within a node, where there are experts to share and nothing that excludes these."""
+        if self.model.experts == 1 or any(each.apart for each in variants_of(self.serving)):
+            return (1,)
+        return tuple(each for each in range(1, self.node_gpus + 1) if self.node_gpus % each == 0)
 
     def _may_divide(self) -> bool:
         """Whether prefill and decode may be divided, in combination with the written settings."""
@@ -244,6 +255,6 @@ def _pools(key: str, given: Any) -> Pools:
         pools = DisaggregatedConfig.model_validate(given)
     except ValueError as error:
         raise UsageError(f"search.over: {key}: {error}") from None
-    if pools.prefill_tp_degree or pools.decode_tp_degree:
-        raise UsageError(f"search.over: {key}: prefill and decode replicas have the tp_degree that is searched")
+    if pools.own_degrees:
+        raise UsageError(f"search.over: {key}: prefill and decode replicas have the degrees that are searched")
     return pools

@@ -49,12 +49,14 @@ class Bounds:
         demand: The requests.
         api_s: Time of a request to the scheduler (s).
         drafted: Tokens that are drafted for each sequence and step.
+        engines: Engines of a replica that step together.
     """
 
     steps: Steps
     demand: Demand
     api_s: float
     drafted: int
+    engines: int = 1
 
     # ---- one request alone
 
@@ -116,7 +118,7 @@ class Bounds:
         """
         token_s = self.token_s(limits)[:, None]
         if not decodes:
-            return token_s * due.prompt_tokens[None, :]
+            return token_s * due.prompt_tokens[None, :] / self.engines
         context_s = float(self.steps.context_s.max())
         steps_s = float(self.steps.decoding[:, 0].max())
         decoding = self.decode_token_s(limits, within_target=within_target)[:, None] * due.decode_tokens[None, :]
@@ -126,7 +128,7 @@ class Bounds:
         together = due.decode_tokens / (1 + self.drafted) + (due.prompt_tokens if prompts else 0.0)
         reading_s = context_s * due.context_tokens / (1 + self.drafted)
         found: Floats = np.maximum(decoding, token_s * together[None, :]) + reading_s[None, :]
-        return found
+        return found / self.engines
 
     def least_replicas(self, limits: Limits, *, prompts: bool = True, decodes: bool = True) -> Floats:
         """Fewest replicas that can serve the requests within their targets, by limits."""

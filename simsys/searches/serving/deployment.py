@@ -56,10 +56,12 @@ class Shape:
         found: dict[str, Any] = {
             **self.outer,
             **size,
-            **self.kind.settings(named=config.parallelism.strategy is not None),
+            **self.kind.settings(config.parallelism),
             "parallelism.dp_degree": replicas,
             **self.step.settings,
         }
+        if "parallelism.attention_dp" in self.varying and fleet.model.experts > 1:
+            found["parallelism.attention_dp"] = self.kind.attention
         if "serving.router" in self.varying:
             found["serving.router"] = self.router
         divided = self.divided(replicas)
@@ -71,7 +73,7 @@ class Shape:
     def complexity(self) -> int:
         """Number of ways in which it differs from one plain engine with its defaults."""
         kind, given = self.kind, (self.step.sequences, self.step.tokens, self.kind.precision, self.kind.kv_precision)
-        degrees = (kind.tensor > 1) + (kind.pipeline > 1) + (kind.expert > 1)
+        degrees = (kind.tensor > 1) + (kind.pipeline > 1) + (kind.expert > 1) + (kind.attention > 1)
         written = sum(each is not None for each in given)
         return degrees + written + (self.pools is not None) + (self.router != "round_robin")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 from simsys.capacity.rate import rate_of
@@ -37,6 +38,8 @@ PRECISIONS = ("serving.precision", "serving.kv_precision")
 UNDIVIDED = "the GPUs of a replica do not divide the GPUs"
 SAME_PRECISION = "the precision of the KV cache is that of another choice"
 ONE_GPU = "experts are not divided among the only GPU of a stage"
+MORE_THAN_A_NODE = "data-parallel ranks that share their experts would be on several nodes; list them to search these"
+STAGES_APART = "pp_stages with attention_dp is not available"
 
 
 class Deployments(Space):
@@ -63,8 +66,10 @@ class Deployments(Space):
         if config.slo is None and (is_cost(goal) or goal.metric.startswith(JUDGED)):
             raise UsageError(f"search: {goal.metric} needs latency targets; add slo: {{ttft: 500 ms, tpot: 30 ms}}")
         pools = config.serving.disaggregated
-        if pools is not None and (pools.prefill_tp_degree or pools.decode_tp_degree):
-            raise UsageError("search: prefill and decode replicas have the same tp_degree; remove the degree of one")
+        if pools is not None and pools.own_degrees:
+            raise UsageError(
+                "search: prefill and decode replicas have the same degrees, such as tp_degree; remove one"
+            )
         if goal.metric == GOODPUT:
             rate_of(config)
         self._short: dict[str, Any] = {}
@@ -146,7 +151,7 @@ class Deployments(Space):
             fleet, axes = self._fleet(config)
             if axes.shapes * count > MOST_DEPLOYMENTS:
                 raise UsageError(too_large(axes.shapes * count, self.noun, MOST_DEPLOYMENTS))
-            self.considered += axes.each * sum(len(self._sizes(fleet, axes, tp * pp)) for tp, pp in axes.groups)
+            self.considered += axes.each * sum(len(self._sizes(fleet, axes, prod(group))) for group in axes.groups)
             if self.considered > MOST_DEPLOYMENTS:
                 raise UsageError(too_large(self.considered, self.noun, MOST_DEPLOYMENTS))
             found.append((settings, fleet, axes))
@@ -185,23 +190,32 @@ class Deployments(Space):
         demand, collectives = self._demand(fleet), Collectives()
         precisions = different_precisions(fleet.config, axes, fleet.written, fleet.model)
         varying = frozenset(key for key in KEYS if self._varies(key))
-        for tensor, stages in axes.groups:
-            sizes = self._sizes(fleet, axes, tensor * stages)
+        for tensor, stages, attention in axes.groups:
+            sizes = self._sizes(fleet, axes, tensor * stages * attention)
             for expert in axes.expert:
                 count = axes.each // len(axes.expert) * len(sizes)
-                if expert == 0 and tensor == 1:
-                    self.reasons[ONE_GPU] += count
-                    continue
-                if fleet.fixed and fleet.written.num_gpus % (tensor * stages):
-                    self.reasons[UNDIVIDED] += count
+                unfit = self._unfit(fleet, (tensor, stages, attention), expert)
+                if unfit:
+                    self.reasons[unfit] += count
                     continue
                 each = count // (len(axes.precision) * len(axes.kv_precision))
                 self.reasons[SAME_PRECISION] += count - each * len(precisions)
                 for precision, kv in precisions:
-                    kind = EngineKind(tensor, stages, expert or tensor, precision, kv)
+                    kind = EngineKind(tensor, stages, attention, expert or tensor * attention, precision, kv)
                     shapes = SizedShapes(aim, demand, fleet, axes, kind, sizes, self.reasons, collectives)
                     yield from shapes.deployments(outer, varying, sized=self.sized)
         self.reasons = +self.reasons
+
+    def _unfit(self, fleet: Fleet, group: tuple[int, int, int], expert: int) -> str:
+        """Why degrees do not go together; empty if they may."""
+        tensor, stages, attention = group
+        if expert == 0 and tensor * attention == 1:
+            return ONE_GPU
+        if attention > 1 and stages > 1:
+            return STAGES_APART
+        if attention > 1 and tensor * attention > fleet.node_gpus and self._asked("parallelism.attention_dp") == AUTO:
+            return MORE_THAN_A_NODE
+        return UNDIVIDED if fleet.fixed and fleet.written.num_gpus % prod(group) else ""
 
     def _demand(self, fleet: Fleet) -> Demand:
         """The requests of a short run."""

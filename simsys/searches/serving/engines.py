@@ -16,7 +16,7 @@ from simsys.build.resolved_serving import resolved_serving
 from simsys.build.rules.findings import Findings, unlocated
 from simsys.build.serving import ServingJob
 from simsys.check.levers import changed
-from simsys.config.parallelism import STRATEGY_PARTS
+from simsys.config.parallelism import STRATEGY_PARTS, ParallelismConfig
 from simsys.config.serving_options import DisaggregatedConfig
 from simsys.errors import SimsysError
 from simsys.framework import FRAMEWORKS, Scheduler
@@ -46,6 +46,7 @@ class EngineKind(NamedTuple):
     Args:
         tensor: Tensor-parallel degree.
         pipeline: Pipeline stages.
+        attention: Data-parallel ranks of a replica.
         expert: Expert-parallel degree.
         precision: Precision of the weights; None for that of the scenario or checkpoint.
         kv_precision: Precision of the KV cache; None for that which follows from the weights or checkpoint.
@@ -53,6 +54,7 @@ class EngineKind(NamedTuple):
 
     tensor: int
     pipeline: int
+    attention: int
     expert: int
     precision: str | None
     kv_precision: str | None
@@ -60,16 +62,22 @@ class EngineKind(NamedTuple):
     @property
     def gpus(self) -> int:
         """GPUs of a replica."""
-        return self.tensor * self.pipeline
+        return self.tensor * self.pipeline * self.attention
 
-    def settings(self, *, named: bool) -> dict[str, Any]:
-        """Its settings by dotted path, with the name of the strategy if the scenario is `named`."""
+    def settings(self, given: ParallelismConfig) -> dict[str, Any]:
+        """Its settings by dotted path, with the name of the strategy if the scenario has one.
+
+        Args:
+            given: The degrees of the scenario.
+        """
+        attends = self.attention > 1 or given.attention_dp > 1
         degrees = {"TP": self.tensor, "EP": self.expert, "PP": self.pipeline}
         parts = "_".join(part for part in STRATEGY_PARTS if degrees.get(part, 1) > 1) or "None"
         return {
-            **({"parallelism.strategy": parts} if named else {}),
+            **({"parallelism.strategy": parts} if given.strategy is not None else {}),
             "parallelism.tp_degree": self.tensor,
             "parallelism.pp_stages": self.pipeline,
+            **({"parallelism.attention_dp": self.attention} if attends else {}),
             "parallelism.ep_degree": self.expert,
             **({"serving.precision": self.precision} if self.precision is not None else {}),
             **({"serving.kv_precision": self.kv_precision} if self.kv_precision is not None else {}),
@@ -138,7 +146,8 @@ class Engines:
     @cached_property
     def bounds(self) -> Bounds:
         """The bounds of an engine."""
-        return Bounds(self.durations, self.demand, self.job.api_s, self.job.settings.drafted)
+        engines = self.job.attention_dp
+        return Bounds(self.durations, self.demand, self.job.api_s, self.job.settings.drafted, engines)
 
     @cached_property
     def attainable(self) -> NDArray[np.bool_]:

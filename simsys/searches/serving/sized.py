@@ -105,7 +105,7 @@ class SizedShapes:
         assert given is not None
         settings = {
             **(fleet.size(count * group, group) or {}),
-            **self.kind.settings(named=fleet.config.parallelism.strategy is not None),
+            **self.kind.settings(fleet.config.parallelism),
             "parallelism.dp_degree": count,
         }
         if pools is not None:

@@ -69,7 +69,8 @@ class Steps:
         """
         counts, alike, rows = token_counts(most), dict[Signature, Row](), list[Row]()
         group = pool.teams(0)[0]
-        for plan in pool.stages:
+        # Of ranks that step together, the exchange and the experts' part also depend on the others' requests.
+        for plan in pool.stages if pool.attention_dp == 1 else [pool.lockstep(0).own]:
             signature = tuple((id(stretch.segments), stretch.repeat) for stretch in plan.stretches)
             if signature not in alike:
                 alike[signature] = _durations(_pass_cost(pool, plan, group, collectives), counts)

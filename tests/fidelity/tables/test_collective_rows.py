@@ -73,7 +73,6 @@ def test_rings_are_taken_where_reduction_in_the_switch_is_off() -> None:
     ("cells", "reason"),
     [
         ({"system": "a TPU pod"}, "no profile of GPU"),
-        ({"system": "HGX A100 InfiniBand SHARP"}, "SHARP"),
         ({"collective": "gossip"}, "unknown collective 'gossip'"),
         ({"gpus": "9", "nodes": "2"}, "do not divide evenly"),
     ],
@@ -113,6 +112,14 @@ def test_the_network_is_read_in_its_own_column_and_not_in_the_description() -> N
     assert isinstance(in_prose, CollectiveRun)
     assert json.loads(in_column.hardware)["network_bandwidth"] == "96 GB/s"
     assert "network_bandwidth" not in json.loads(in_prose.hardware)
+
+
+def test_switches_that_reduce_shorten_large_messages() -> None:
+    nodes = {"gpus": "32", "nodes": "4", "bytes": str(2**30)}
+    assert microseconds(system="HGX A100 InfiniBand SHARP", **nodes) < microseconds(system="HGX A100", **nodes)
+    run = case_of(system="Azure ND A100 v4 SHARP", gpus="32", nodes="4").run
+    assert isinstance(run, CollectiveRun)
+    assert json.loads(run.hardware)["fabric"] == {"extends": "infiniband-hdr", "in_network_reduction": True}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from simsys.searches.serving.targets import missed
-from tests.helpers.serving_spaces import every_size, random_question, run, shown, space
+from tests.helpers.serving_spaces import every_size, random_question, run, serving, shown, space
 from tests.helpers.thorough import cases
 
 BOUNDED = {
@@ -15,7 +15,11 @@ BOUNDED = {
 
 def losses(seed):
     """Deployments that meet the targets but were left out, wrong bounds, and counts."""
-    config, over = random_question(seed)
+    return losses_of(*random_question(seed))
+
+
+def losses_of(config, over):
+    """As `losses`, of a given question."""
     every = every_size(space(config, over, judged=False).candidates())
     kept = {shown(each) for each in every_size(space(config, over).candidates())}
     lost, wrong, good = [], [], 0
@@ -48,3 +52,20 @@ def test_bounds_hold_in_many_spaces():
     assert not [each for lost, wrong, _, _ in found for each in (*lost, *wrong)]
     assert sum(good > 0 for _, _, good, _ in found) > 150
     assert sum(count > 1 for *_, count in found) > 300
+
+
+@pytest.mark.parametrize("rate", [4, 40])
+def test_bounds_hold_for_ranks_that_share_their_experts(rate):
+    """Engines of a replica step together: each has its own requests, and the experts' part of all ranks."""
+    config = serving(model="gpt-oss-20b", rate=rate, prompt=300, count=40, slo={"ttft": "200 ms", "tpot": "8 ms"})
+    over = {
+        "parallelism.attention_dp": [1, 2, 4],
+        "parallelism.tp_degree": [1, 2],
+        "parallelism.dp_degree": [1, 2],
+        "parallelism.ep_degree": "auto",
+    }
+    lost, wrong, good, count = losses_of(config, over)
+    assert not lost
+    assert not wrong
+    assert good > 0
+    assert count > 12
