@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from simpy.events import Event
+
 from simsys.build.serving import ServingJob
 from simsys.conformance.step_log import StepLog
 from simsys.errors import UsageError
-from simsys.executors import Links, combination
-from simsys.model.batch import NOTHING, Batch
-from simsys.platform.environment import Environment
+from simsys.executors import Executor, Links, combination
+from simsys.model.batch import Batch
 from simsys.platform.events import At
 from simsys.probes import Probe, Probes
 from simsys.serving.engine import Engine
 from simsys.serving.sequences import Sequences
-from simsys.starter import Starter, Stepper
+from simsys.starter import Stepper
 from simsys.teams import Team
 
 STEP_S = 1.0
@@ -80,55 +81,26 @@ class _Recorder:
         self.decisions.append(Decision(tokens, preempted))
 
 
-class _OneByOne:
-    """The stepper: every step takes the same time."""
-
-    def __init__(self, env: Environment, recorder: _Recorder, done: Callable[[int], None]) -> None:
-        self._env, self._recorder, self._done = env, recorder, done
-        self._stopped = False
-
-    def run(self, batch: Batch, steps: int, host_s: float, more: Batch = NOTHING) -> None:
-        """Begin the first of these steps."""
-        self._recorder.note()
-        At(self._env, self._env.now + STEP_S, self._ended)
-
-    def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
-        """Begin the first of these steps, without prompts."""
-        self.run(NOTHING, steps, host_s)
-
-    def _ended(self, _: object) -> None:
-        if not self._stopped:
-            self._recorder.release()
-            self._done(1)
-            self._recorder.release()
-
-    def cut(self) -> None:
-        """The engine is asked after every step anyway."""
-
-    def next_s(self) -> float | None:
-        """When the step under way ends."""
-        return None
-
-    def passed(self) -> int:
-        """All ended steps have been reported."""
-        return 0
-
-    def stop(self) -> int:
-        """End now."""
-        self._stopped = True
-        return 0
-
-
 class _LoggedTeam(Team):
-    """A team without costs."""
+    """A team without costs: all steps last equally long."""
 
-    def __init__(self, team: Team, executor: Starter, env: Environment, recorder: _Recorder) -> None:
+    def __init__(self, team: Team, executor: Executor, recorder: _Recorder) -> None:
         super().__init__(team.group, team.plan, executor)
-        self._env, self._recorder = env, recorder
+        self._env, self._recorder, self._passes = executor.env, recorder, executor.passes
 
     def steps(self, done: Callable[[int], None]) -> Stepper:
-        """What carries out the steps."""
-        return _OneByOne(self._env, self._recorder, done)
+        """What carries out the steps, one by one."""
+        return self._passes(self.group.ranks[0], self._step, done)
+
+    def _step(self, batch: Batch, host_s: float) -> Event:
+        """Note a step; before it ends, the requests of the next one arrive."""
+        self._recorder.note()
+        ended = At(self._env, self._env.now + STEP_S, self._release)
+        At(self._env, self._env.now + STEP_S, self._release)  # after the engine, in case that nothing runs any more
+        return ended
+
+    def _release(self, _: Event) -> None:
+        self._recorder.release()
 
 
 def replayed(job: ServingJob, log: StepLog) -> list[Decision]:
@@ -152,7 +124,7 @@ def replayed(job: ServingJob, log: StepLog) -> list[Decision]:
     pool = job.pools[0]
     team = Team(pool.teams(0)[0], pool.plan, executor)
     sequences = Sequences(log.requests)
-    logged = _LoggedTeam(team, executor, executor.env, recorder)
+    logged = _LoggedTeam(team, executor, recorder)
     recorder.engine = job.engine_of(executor, sequences, pool, logged, team.group.ranks[0])
     recorder.release()
     executor.env.run()
