@@ -30,7 +30,7 @@ class ResourceManager:
         >>> resources = ResourceManager()
         >>> resources.allocate_memory("weights", 60.0), resources.allocate_memory("more", 60.0)
         (True, False)
-        >>> 1.0 < 989 * resources.compute_execution_time(1e15) < 2.0
+        >>> 1.0 < resources.compute_execution_time(1e15) < 2.0
         True
     """
 

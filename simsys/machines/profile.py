@@ -233,9 +233,16 @@ def _nic_rate(
             node.notes.append("network cards have different line rates; the lowest counts for all")
         line = min(known)
         return NET_RATE * line, f"line rate {line / 1e9:g} Gb/s; {TOPO_H}: 12 GB/s for 100 Gb/s"
-    like = next((each for each in map(load_node, profile_names("node")) if each.gpu == profile.name), None)
+    alike = [each for each in map(load_node, profile_names("node")) if each.gpu == profile.name and each.nics]
+    # First as many cards, then machines of no cloud, whose cards may be slower than their port.
+    like = min(alike, key=lambda each: (_cards(each) != len(cards), bool(each.fabric)), default=None)
     if like is None or like.nics is None:
         node.notes.append("bandwidth of network cards: assumed, 100 Gb/s; give --nic")
         return NET_RATE * 100e9, "assumed: 100 Gb/s; the file states no line rate"
     node.notes.append(f"bandwidth of network cards: assumed, as of {like.name}; give --nic")
     return like.nics.bandwidth, f"assumed, as of {like.name}: the file states no line rate"
+
+
+def _cards(node: NodeProfile) -> int:
+    """The number of network cards of a node."""
+    return node.nics.count if node.nics is not None else 0
