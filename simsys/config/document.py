@@ -210,6 +210,8 @@ class _Builder:
             place = Mark(self.name) if mark is None else self.mark(mark)
             if mark is not None and self.text[mark.index : mark.index + 1] == "\t":
                 self.fail("a tab cannot indent YAML; use spaces", place)
+            if "nesting depth" in (error.problem or ""):  # a limit of newer parsers, which read far ahead
+                self.fail(f"nested deeper than {MAX_DEPTH} levels", place)
             began = f" ({error.context}, line {error.context_mark.line + 1})" if error.context_mark else ""
             self.fail(f"not valid YAML: {error.problem or error.context}{began}", place)
         except yaml.YAMLError as error:
