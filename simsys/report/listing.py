@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simsys.model.description import parameter_count
+from simsys.report.text_table import text_table
 from simsys.report.yaml_text import flow_text, yaml_text
 from simsys.units import GIB, MIB, Dimension, pretty, pretty_memory
 
@@ -16,7 +17,6 @@ SCREEN = 40
 COUNTED = {"fits", "sources"}
 MOST_LINES, MOST_KEYS = 6, 12
 """Of an outline: parts that are never written, and of the others, lines, and keys that are named."""
-GAP = "  "
 UNITS = {
     "_bytes_per_s": Dimension.BYTES_PER_SECOND,
     "_flop_per_s": Dimension.FLOP_PER_SECOND,
@@ -31,14 +31,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows with equal keys as a text table with headings; the last column is wrapped."""
     cells = [[_name(key).removesuffix("_parameters").replace("_", " ") for key in rows[0]]] if rows else []
     cells += [[_cell(key, value) for key, value in row.items()] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
-    indent = sum(width + len(GAP) for width in widths)
-    lines: list[str] = []
-    for row in cells:
-        start = "".join(f"{cell:<{width}}{GAP}" for cell, width in zip(row, widths, strict=False))
-        wrapped = textwrap.wrap(row[-1], max(20, WIDTH - indent)) or [""]
-        lines += [f"{start}{wrapped[0]}".rstrip(), *(" " * indent + more for more in wrapped[1:])]
-    return "\n".join(lines)
+    return "\n".join(text_table(cells, WIDTH))
 
 
 def tables(rows: Sequence[Mapping[str, Any]], by: str = "of") -> str:

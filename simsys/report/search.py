@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simsys.capacity.rate import ABOVE, rate_text
-from simsys.report.text import aligned, number, percent, time, wrap
+from simsys.report.text import number, percent, time, wrap
+from simsys.report.text_table import text_table
 from simsys.searches.goal import MEMORY_SHARE
 from simsys.searches.result import Answer, SearchResult
 
@@ -88,7 +89,7 @@ def _table(result: SearchResult) -> list[str]:
     names = list(result.headline(result.best[0]))
     rows = [[*headings, *(METRICS.get(name, name) for name in names)]]
     rows += [_row(each, paths, names, result.headline(each)) for each in result.best]
-    return aligned(rows)
+    return text_table(rows)
 
 
 def _row(answer: Answer, paths: Sequence[str], names: Sequence[str], metrics: Mapping[str, Any]) -> list[str]:

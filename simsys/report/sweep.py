@@ -9,7 +9,8 @@ from typing import Any
 
 from simsys.errors import UnknownNameError
 from simsys.metrics.definitions import metrics_by_name
-from simsys.report.text import aligned, milliseconds, number, percent, time, wrap
+from simsys.report.text import milliseconds, number, percent, time, wrap
+from simsys.report.text_table import text_table
 from simsys.sweeps.table import COSTS
 from simsys.units import pretty_memory
 
@@ -64,7 +65,7 @@ def sweep_text(
     if len(errors) > 1:
         marks = ["error", *(_mark(errors, columns["expected_error"][row]) for row in shown)]
         table = [[*cells, mark] for cells, mark in zip(table, marks, strict=True)]
-    lines = aligned(table)
+    lines = text_table(table)
     if left := len(order) - len(shown):
         lines.append(f"… {left:,} more rows")
     notes = _notes(columns, errors)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from decimal import Decimal
 
 from simsys.units import Dimension, pretty
@@ -61,17 +60,6 @@ def wrap(text: str, first: str, rest: str) -> list[str]:
     """
     wrapper = textwrap.TextWrapper(WIDTH, first, rest, break_long_words=False, break_on_hyphens=False)
     return [line.replace(HARD_SPACE, " ") for line in wrapper.wrap(text)]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table whose columns are as wide as their widest cells.
-
-    Example:
-        >>> aligned([["tp", "iteration"], ["16", "7 s"]])
-        ['tp  iteration', '16  7 s']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def row(label: str, text: str) -> list[str]:
