@@ -226,7 +226,7 @@ ALGORITHMS = Registry(
     "collective algorithm",
     "simsys.collectives",
     "simsys.collectives",
-    helpers=("bandwidth", "base", "choose", "collective_plan", "expert_kernels", "measured_costs", "nccl"),
+    helpers=("bandwidth", "base", "choose", "chunked", "collective_plan", "expert_kernels", "measured_costs", "nccl"),
     aliases={
         "ring_allreduce": "ring",
         "tree_allreduce": "tree",

@@ -18,16 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simsys.collectives.base import Algorithm, CollectiveKind, Phase, Span, register_algorithm
+from simsys.collectives.base import CollectiveKind, Phase, Span, register_algorithm
+from simsys.collectives.chunked import Chunked
 from simsys.collectives.ring import shifted_pairs
 from simsys.errors import UsageError
 
-CHUNKS = (1, 4, 16, 64)
-"""The numbers of chunks that are compared."""
-
 
 @register_algorithm
-class Collnet(Algorithm):
+class Collnet(Chunked):
     """Reduction in the switches between nodes, with direct exchange inside them.
 
     Args:
@@ -37,24 +35,7 @@ class Collnet(Algorithm):
 
     name = "collnet"
     pattern = "collnet"
-    ways_differ = True
     kinds = frozenset({CollectiveKind.ALL_REDUCE, CollectiveKind.BARRIER})
-
-    def __init__(self, per_node: int = 1, chunks: int = 16) -> None:
-        self.per_node, self.chunks = per_node, chunks
-
-    @property
-    def label(self) -> str:
-        """With the number of chunks."""
-        return f"{self.name}*{self.chunks}"
-
-    def for_nodes(self, per_node: int) -> Collnet:
-        """This algorithm for a group with `per_node` ranks in each node."""
-        return type(self)(per_node, self.chunks)
-
-    def variants(self) -> tuple[Collnet, ...]:
-        """More or fewer chunks."""
-        return tuple(type(self)(self.per_node, chunks) for chunks in CHUNKS)
 
     def suits(self, span: Span) -> bool:
         """The algorithm needs several nodes."""

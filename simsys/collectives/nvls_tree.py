@@ -16,17 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simsys.collectives.base import Algorithm, CollectiveKind, Phase, Span, register_algorithm
+from simsys.collectives.base import CollectiveKind, Phase, Span, register_algorithm
+from simsys.collectives.chunked import Chunked
 from simsys.collectives.double_tree import in_turns, two_trees
 from simsys.collectives.ring import shifted_pairs
 from simsys.errors import UsageError
 
-CHUNKS = (1, 4, 16, 64)
-"""The numbers of chunks that are compared."""
-
 
 @register_algorithm
-class NvlsTree(Algorithm):
+class NvlsTree(Chunked):
     """Reduction in the switch of every node and trees across nodes at the same time.
 
     Args:
@@ -36,24 +34,7 @@ class NvlsTree(Algorithm):
 
     name = "nvls_tree"
     pattern = "nvls_tree"
-    ways_differ = True
     kinds = frozenset({CollectiveKind.ALL_REDUCE, CollectiveKind.BARRIER})
-
-    def __init__(self, per_node: int = 1, chunks: int = 16) -> None:
-        self.per_node, self.chunks = per_node, chunks
-
-    @property
-    def label(self) -> str:
-        """With the number of chunks."""
-        return f"{self.name}*{self.chunks}"
-
-    def for_nodes(self, per_node: int) -> NvlsTree:
-        """This algorithm for a group with `per_node` ranks in each node."""
-        return NvlsTree(per_node, self.chunks)
-
-    def variants(self) -> tuple[NvlsTree, ...]:
-        """More or fewer chunks."""
-        return tuple(NvlsTree(self.per_node, chunks) for chunks in CHUNKS)
 
     def suits(self, span: Span) -> bool:
         """The algorithm needs at least two nodes with at least two ranks each."""

@@ -1,4 +1,4 @@
-"""What surrounds a command is bad: a narrow terminal, a folder nobody may write to, files with odd names."""
+"""What surrounds a command is bad: a narrow terminal, a read-only folder, files with odd names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_help_is_as_narrow_as_a_terminal_of_40_columns_allows(tmp_path: Path) ->
 
 @pytest.mark.slow  # processes of their own
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
-def test_a_home_and_a_folder_nobody_may_write_to(tmp_path: Path) -> None:
+def test_a_read_only_home_and_folder(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(SCENARIO, encoding="utf-8")
     (tmp_path / "out").mkdir()
     tmp_path.chmod(0o555)

@@ -46,7 +46,7 @@ def test_prompts_wait_and_tokens_come_faster() -> None:
     assert together["completed"] == at_once["completed"] == 96
 
 
-def test_nobody_waits_for_an_idle_rank() -> None:
+def test_ranks_do_not_wait_for_an_idle_rank() -> None:
     few = {"arrivals": {"kind": "closed_loop", "concurrency": 3}, "num_requests": 12}
     at_once, together = run(0, **few).metrics, run(30, **few).metrics
     assert together["mean_ttft_ms"] == pytest.approx(at_once["mean_ttft_ms"], rel=1e-9)

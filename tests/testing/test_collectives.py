@@ -31,7 +31,7 @@ class Kindless(Ring):
     kinds = frozenset()
 
 
-class ToNobody(Ring):
+class BeyondTheGroup(Ring):
     def make_phases(self, kind: CollectiveKind, size: int) -> tuple[Phase, ...]:
         return (Phase(((0, size),), 1.0),)
 
@@ -85,7 +85,7 @@ class Unfinished(Algorithm):
     [
         (Nameless, "Nameless: a name is missing: name = "),
         (Kindless, "Kindless: kinds are missing"),
-        (ToNobody, "phase 0 sends from 0 to 2, not between two of the ranks 0 to 1"),
+        (BeyondTheGroup, "phase 0 sends from 0 to 2, not between two of the ranks 0 to 1"),
         (ToItself, "phase 0 sends from 1 to 1"),
         (StepMissing, "all_reduce of 2 ranks: nothing of rank 1 reaches rank 0"),
         (Moody, "not deterministic"),
