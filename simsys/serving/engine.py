@@ -46,7 +46,7 @@ class Engine(EngineState):
     def outstanding(self) -> int:
         """Requests that wait or run here."""
         held = 0 if self._intake is None else self._intake.held
-        return len(self.scheduler.waiting) + len(self._running) + held
+        return len(self.scheduler.waiting) + len(self.scheduler.aside) + len(self._running) + held
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""

@@ -29,6 +29,9 @@ class Router(Configurable, ABC):
     needs_prefix_caching: ClassVar[bool] = False
     """Whether it looks for cached prefixes, so that a scenario without prefix caching is refused."""
 
+    shares_queue: ClassVar[bool] = False
+    """Whether all replicas admit requests from one queue, so that none of them may set a request aside."""
+
     def __init__(self, replicas: Sequence[Engine], seed: int, options: Any = None) -> None:
         self.replicas = replicas
         self.options: Any = self.Options() if options is None else options

@@ -10,6 +10,9 @@ from simsys.teams import Team
 if TYPE_CHECKING:
     from simpy.events import Event
 
+    from simsys.serving.engine_state import EngineState
+    from simsys.serving.scheduler import Scheduler
+
 
 class SwapSpace:
     """Blocks of a replica that fit into its hosts' memory.
@@ -24,6 +27,16 @@ class SwapSpace:
         self.num_blocks = self.free_blocks = num_blocks
         self._team, self._block_bytes = team, block_bytes
         self._out = self._back = 0
+
+    def bind(self, engine: EngineState) -> None:
+        """Copies are for this engine from now on."""
+
+    def prepare(self, scheduler: Scheduler) -> None:
+        """The policy is asked next, with room made for the sequences that decode."""
+
+    def gives_way(self, scheduler: Scheduler) -> bool:
+        """Nothing can run although requests wait; True if blocks have become free, so that the policy is asked again."""
+        return False
 
     def put(self, blocks: int) -> bool:
         """Copy blocks to the hosts before the next step; False, and nothing happens, if they do not fit."""
