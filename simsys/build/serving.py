@@ -234,6 +234,9 @@ class ServingJob(ServingMemory):
             tiers.serve(scheduler)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
+        intake = tiers.intake if tiers else None
+        if intake is None and not pool.only_decodes:
+            intake = self._first(each.intake(pool, beside) for each in self.variants)
         log = EngineLog(scheduler.kv)
         for hook in executor.probes.replica_started:
             hook(rank, log)
@@ -246,7 +249,7 @@ class ServingJob(ServingMemory):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if pool.only_decodes else self._first(each.intake(pool, beside) for each in self.variants),
+            intake=intake,
             log=log,
         )
         executor.at_end(made.check_finished)

@@ -13,6 +13,7 @@ from simsys.model.batch import Batch
 from simsys.platform.environment import Environment
 from simsys.probes import Probes
 from simsys.serving.kv_loads import KVLoads
+from simsys.serving.kv_prefetch import Prefetches, PrefetchPolicy
 from simsys.serving.kv_tier import Tier, TierSpec
 from simsys.serving.phases import Chunk, PrefillPhase
 from simsys.serving.prefix_tree import Chain
@@ -29,14 +30,18 @@ class Offload:
     Args:
         chunk_tokens: Tokens of a chunk.
         waits: Whether the step waits for a load, not its request alone.
+        layers: Layers of a step, each of which waits for its part; 0 if a step waits for all of it.
         least_tokens: Fewest tokens to load.
         decodes: Whether the cache of generated tokens is written.
+        prefetch: How long requests wait for prefetches; None without prefetches.
     """
 
     chunk_tokens: int
     waits: bool = False
+    layers: int = 0
     least_tokens: int = 0
     decodes: bool = False
+    prefetch: PrefetchPolicy | None = None
 
 
 class StoringPrefill(PrefillPhase):
@@ -70,10 +75,12 @@ class Attached:
     Args:
         cache: Its KV cache.
         loads: Its loads.
+        intake: Its prefetches, if there are any.
     """
 
     cache: TieredCache
     loads: KVLoads
+    intake: Prefetches | None
 
     def serve(self, scheduler: Scheduler) -> None:
         """Store what this scheduler's prompts compute, and load what they find."""
@@ -123,13 +130,16 @@ class KVConnector:
             *self._chains,
             tiers=tiers,
             chunk_tokens=offload.chunk_tokens,
-            depth=len(tiers),
+            depth=len(tiers) if offload.prefetch is None else 1,
             least_tokens=offload.least_tokens,
             at_once=offload.waits,
             decodes=offload.decodes,
         )
         self._caches.append(cache)
-        return Attached(cache, KVLoads(team, cache, self._env, self._probes, waits=offload.waits))
+        prefetches = None if offload.prefetch is None else Prefetches(cache, self._env, offload.prefetch)
+        parts = team, cache, self._env, self._probes
+        loads = KVLoads(*parts, waits=offload.waits, layers=offload.layers, prefetches=prefetches)
+        return Attached(cache, loads, prefetches)
 
     def flush(self) -> None:
         """The run ends: write back what GPUs have evicted."""

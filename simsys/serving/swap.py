@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from simsys.teams import Team
@@ -30,6 +30,10 @@ class SwapSpace:
 
     def bind(self, engine: EngineState) -> None:
         """Copies are for this engine from now on."""
+
+    def ends(self, boundary: Callable[[int], None]) -> Callable[[int], None]:
+        """What is called at the end of a run of steps, in place of `boundary`."""
+        return boundary
 
     def prepare(self, scheduler: Scheduler) -> None:
         """The policy is asked next, with room made for the sequences that decode."""

@@ -60,6 +60,7 @@ class TieredCache(PrefixCache):
         "chunk_tokens",
         "loaded",
         "loading",
+        "returned",
         "to_load",
         "tiers",
     )
@@ -86,6 +87,8 @@ class TieredCache(PrefixCache):
         """Requests with blocks whose data are on their way."""
         self.loaded: dict[int, Found] = {}
         """Waiting requests with blocks whose data have come."""
+        self.returned: dict[int, None] = {}
+        """Waiting requests that were set aside before."""
         self.to_load: list[tuple[int, Found]] = []
         """Requests that were admitted with a prefix that is in tiers, to be loaded for their first step."""
         self._stored: dict[int, int] = {}  # by running request, tokens whose chunks were written
@@ -112,6 +115,7 @@ class TieredCache(PrefixCache):
             request: The request.
             depth: Number of tiers.
         """
+        self.foresee(0)
         cached, chain, size = self.gpu_tokens(request), self._chain(request), self.chunk_tokens
         limit = (self._sequences.target_tokens(request) - 1) // self.block_size * self.block_size
         tokens, written_s, until, place = [0] * len(self.tiers), 0.0, cached, cached // size
@@ -163,6 +167,7 @@ class TieredCache(PrefixCache):
 
     def promote(self, request: int, found: Found) -> None:
         """Keep chunks from lower tiers in the tiers above them."""
+        self.foresee(0)
         lowest = max((place for place, tokens in enumerate(found.tokens) if tokens), default=0)
         if lowest:
             keys = self.keys(request, self._to_chunks(found.until))
@@ -178,6 +183,7 @@ class TieredCache(PrefixCache):
             tokens = min(tokens, self._sequences.prompt_tokens[request])
         keys = self.keys(request, tokens) if tokens - self._stored.get(request, 0) >= self.chunk_tokens else ()
         if keys:
+            self.foresee(0)
             self._stored[request] = tokens // self.chunk_tokens * self.chunk_tokens
             for tier in self.tiers:
                 if not tier.spec.writes_back:
@@ -190,20 +196,32 @@ class TieredCache(PrefixCache):
         """
         reserve = max(reserve, self._sequences.target_tokens(request))
         if request in self.loaded:
-            blocks = max(self.blocks_for(max(tokens, reserve)), self.held[request])
-            if blocks - self.held[request] > self.free_blocks - self.reserved_blocks:
-                return False
-            self._hold(request, self._chain(request), tokens, blocks)
-            del self.loaded[request]
-            return True
-        found = self.wanted(request)
-        if found is None:
-            return super().start(request, tokens, cached=cached, reserve=reserve)
-        if not self._at_once or not super().start(request, tokens, cached=found.cached, reserve=reserve):
+            fits = self._start_loaded(request, tokens, reserve)
+        elif (found := self.wanted(request)) is None:
+            fits = super().start(request, tokens, cached=cached, reserve=reserve)
+        else:
+            fits = self._at_once and super().start(request, tokens, cached=found.cached, reserve=reserve)
+            if fits:
+                self.use(request, found.until)
+                self.to_load.append((request, found))
+        if fits:
+            self.returned.pop(request, None)
+        return fits
+
+    def _start_loaded(self, request: int, tokens: int, reserve: int) -> bool:
+        """Let a request whose prefix was loaded hold more tokens."""
+        held = self.held[request]
+        blocks = max(self.blocks_for(max(tokens, reserve)), held)
+        if blocks - held > self.free_blocks - self.reserved_blocks:
             return False
-        self.use(request, found.until)
-        self.to_load.append((request, found))
+        self._hold(request, self._chain(request), tokens, blocks)
+        del self.loaded[request]
         return True
+
+    def has_room_for(self, request: int) -> bool:
+        """Whether all blocks of the prompt of a waiting request are free."""
+        tokens = self._sequences.target_tokens(request)
+        return super().admission_blocks(request, tokens) <= self.free_blocks - self.reserved_blocks
 
     def admission_blocks(self, request: int, tokens: int) -> int:
         """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
+from math import inf
 
 from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
-from simsys.build.variants.variant import Variant, attends_in_parallel, variant
+from simsys.build.variants.variant import Variant, attends_in_parallel, variant, variants_of
 from simsys.config.kv_tiers import SHARING, KVOffloadConfig, KVTierConfig
 from simsys.config.serving import ServingConfig
 from simsys.errors import SimsysError
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, Router
 from simsys.serving.kv_connector import KVConnector, Offload
+from simsys.serving.kv_prefetch import PrefetchPolicy
 from simsys.serving.kv_tier import TierSpec
 from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
@@ -57,7 +59,14 @@ class KVTiers(Variant):
         settings, pool, size = setup.settings, setup.pools[0], chunk_tokens(setup.settings)
         offload, chunk_bytes = settings.kv_offload or KVOffloadConfig(), size * replica_token_bytes(pool)
         specs = [_spec(each, chunk_bytes) for each in settings.kv_tiers or ()]
-        moves = Offload(size, offload.load != "async", offload.min_retrieve_tokens, offload.save_decode_cache)
+        moves = Offload(
+            chunk_tokens=size,
+            waits=offload.load != "async",
+            layers=setup.model.num_layers if offload.load == "layerwise" else 0,
+            least_tokens=offload.min_retrieve_tokens,
+            decodes=offload.save_decode_cache,
+            prefetch=_prefetch(offload),
+        )
         nodes = setup.cluster.gpus_per_node
         made = KVConnector(specs, moves, executor.env, executor.probes, nodes, setup.chains)
         executor.at_result(made.flush)
@@ -75,6 +84,16 @@ def chunk_tokens(settings: ServingConfig) -> int:
 def replica_token_bytes(pool: ServingMemory) -> float:
     """Bytes of a token's cache on all GPUs of an engine together: what its workers write, each its own part."""
     return ordered_sum(pool.token_bytes(stage) * pool.layout.tensor for stage in pool.stage_numbers)
+
+
+def _prefetch(given: KVOffloadConfig) -> PrefetchPolicy | None:
+    """How long requests wait for prefetches; defaults of the timeout as in SGLang's HiCache."""
+    base, more = given.prefetch_timeout_base, given.prefetch_timeout_per_ki_token
+    waits_s = {"best_effort": 0.0, "wait_complete": inf, "timeout": 1.0 if base is None else base}
+    if given.prefetch_policy is None:
+        return None
+    per_token_s = (0.25 if more is None else more) / 1024 if given.prefetch_policy == "timeout" else 0.0
+    return PrefetchPolicy(given.prefetch_threshold, waits_s[given.prefetch_policy], per_token_s)
 
 
 def _spec(given: KVTierConfig, chunk_bytes: float) -> TierSpec:
@@ -147,7 +166,14 @@ def beside_other_features(parts: Parts, found: Findings) -> None:
         shares = FRAMEWORKS.get(settings.router, Router).shares_queue
     if shares:
         found.error(TIERS, f"kv_tiers with router {settings.router} is not available; remove one of them")
-    load = settings.kv_offload.load if settings.kv_offload is not None else "async"
+    offload = settings.kv_offload or KVOffloadConfig()
+    if offload.prefetch_policy is not None:
+        if len(settings.kv_tiers) == 1:
+            found.error((*OFFLOAD, "prefetch_policy"), "there is no tier below the first one to prefetch from")
+        if any(type(each).intake is not Variant.intake for each in variants_of(settings)):
+            message = "prefetches with a setting that lets prompts wait are not available; remove one of them"
+            found.error((*OFFLOAD, "prefetch_policy"), message)
+    load = offload.load
     if load != "async" and attends_in_parallel(config):
         found.error((*OFFLOAD, "load"), f"load: {load} with attention_dp is not available; write async")
 
