@@ -201,7 +201,7 @@ class ServingConfig(FrozenModel):
     swap_space: Bytes | None = Field(
         default=None, description="Host memory of each GPU for swapped caches; 4 GiB by default"
     )
-    kv_tiers: tuple[KVTierConfig, ...] | None = Field(
+    kv_tiers: list[KVTierConfig] | None = Field(
         default=None, min_length=1, description="Tiers of the KV cache below the GPUs, the fastest one first"
     )
     kv_offload: KVOffloadConfig | None = Field(

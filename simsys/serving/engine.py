@@ -210,7 +210,7 @@ class Engine(EngineState):
     def _copies(self, chunks: list[Chunk]) -> bool:
         """Whether copies to or from the host come before the next run."""
         assert self.scheduler.swap is not None
-        copies = self.scheduler.swap.copies()
+        copies = self.scheduler.swap.copies(chunks)
         if copies is None:
             return False
         self.copying, self.decoding = True, 0

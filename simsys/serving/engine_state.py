@@ -120,7 +120,7 @@ class EngineState(ABC):
         self.joining: list[int] = []
         """Requests whose caches have come from elsewhere, which decode from the next step on."""
         self._began_s = 0.0  # when the run did, if it has chunks
-        self.stepper = team.steps(self.boundary if scheduler.swap is None else scheduler.swap.ends(self.boundary))
+        self.stepper = team.steps(self.boundary)
         if scheduler.swap is not None:
             scheduler.swap.bind(self)
         self.rank = team.group.ranks[0] if rank is None else rank
@@ -165,20 +165,6 @@ class EngineState(ABC):
         if self._log is not None:
             self._log.go_on(self._env._now, sequences)
         self._pausing = False
-
-    def pause(self) -> None:
-        """The steps of the run are computed, but end later: `resumes`."""
-        self.copying, self.left = True, 0
-        self._wait(self._decode.size)
-
-    def resumes(self) -> bool:
-        """The steps of the run end now; False if the engine was stopped meanwhile."""
-        if self._stopped:
-            return False
-        self.copying = self._asked_while_copying = False
-        if self._mixes and self._pausing:
-            self._go_on(self._decode.size)
-        return True
 
     @abstractmethod
     def ask_again(self) -> None:

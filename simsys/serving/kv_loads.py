@@ -3,13 +3,13 @@
 As with vLLM's offloading connector, a request that could be scheduled first gets its blocks, and waits beside the
 queue while its prefix is loaded (``load: async``). Or the step that computes the rest of its prompt waits, as with
 LMCache (``load: blocking``). Or each layer of this step waits for its part, as with LMCache's ``use_layerwise`` and
-SGLang's HiCache (``load: layerwise``): of L layers with computation C, a step ends when the last layer, C / L long,
-has followed the last byte, or when all layers have followed the first layer's bytes.
+SGLang's HiCache (``load: layerwise``): of L layers with computation C and transfer T, the time T - C (L - 1) / L stays
+visible, at least that of the first layer's part, T / L. It passes before the step, so that no layer waits later on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from simsys.serving.tiered_cache import Found, TieredCache
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
     from simsys.serving.engine_state import EngineState
+    from simsys.serving.phases import Chunk
     from simsys.serving.scheduler import Scheduler
     from simsys.teams import Team
 
@@ -61,16 +62,10 @@ class KVLoads(SwapSpace):
         self._waits, self._layers, self._prefetches = waits, layers, prefetches
         self._order: dict[int, int] = {}  # in which requests were set aside
         self._count = 0
-        self._beside: list[Load] = []  # of the step under way, if each layer waits
-        self._began_s = 0.0
 
     def bind(self, engine: EngineState) -> None:
         """Loads are for this engine."""
         self._engine = engine
-
-    def ends(self, boundary: Callable[[int], None]) -> Callable[[int], None]:
-        """What is called at the end of a run of steps, in place of `boundary`."""
-        return partial(self._computed, boundary) if self._layers else boundary
 
     def prepare(self, scheduler: Scheduler) -> None:
         """Before the policy is asked: set requests aside that it considers and that have to wait for data."""
@@ -128,56 +123,37 @@ class KVLoads(SwapSpace):
         self._cache.drop_load(next(reversed(loaded)))
         return True
 
-    def copies(self) -> Event | None:
-        """Start the loads of the next step; what it waits for, if it waits for all of them."""
+    def copies(self, chunks: Sequence[Chunk]) -> Event | None:
+        """Start the loads of the next step; what its start waits for, or None."""
         wanted, self._cache.to_load = self._cache.to_load, []
         if not wanted:
             return None
-        all_come, self._began_s, self._beside = Event(self._env), self._env._now, []
+        all_come, loads = Event(self._env), list[Load]()
         for request, found in wanted:
-            arrived = partial(self._arrived, request, found, self._beside, all_come)
-            self._beside.append(Load(self._env, self._cache, request, found, arrived))
-        for load in tuple(self._beside):
+            arrived = partial(self._arrived, request, found, self._env._now, loads, all_come)
+            loads.append(Load(self._env, self._cache, request, found, arrived))
+        for load in loads:
             load.start()
-        self._all_come = all_come
-        return None if self._layers else all_come
+        return all_come if not self._layers else self._layers_wait(loads, all_come, chunks)
 
-    def _arrived(self, request: int, found: Found, loads: list[Load], all_come: Event) -> None:
+    def _arrived(self, request: int, found: Found, started_s: float, loads: list[Load], all_come: Event) -> None:
         self._cache.foresee(grown_blocks(self._engine))
         self._cache.promote(request, found)
-        self._report(request, found, self._began_s)
+        self._report(request, found, started_s)
         if all(load.ended for load in loads):
             all_come.succeed()
 
-    def _computed(self, boundary: Callable[[int], None], steps: int) -> None:
-        """The layers of a step are computed as if all data had been there: wait as long as they have to."""
-        loads, self._beside = self._beside, []
-        if not loads:
-            boundary(steps)
-            return
-        self._engine.pause()
-        tail = partial(self._wait_for_layers, loads, self._env._now - self._began_s, boundary, steps)
-        if self._all_come.triggered:
-            tail(self._all_come)
-        else:
-            self._all_come.callbacks.append(tail)
-
-    def _wait_for_layers(
-        self, loads: list[Load], compute_s: float, boundary: Callable[[int], None], steps: int, _: Event
-    ) -> None:
-        """All data are there: the step ends when its layers have followed them."""
-        layers, end_s = self._layers, self._env._now
+    def _layers_wait(self, loads: Sequence[Load], all_come: Event, chunks: Sequence[Chunk]) -> Event | None:
+        """When the step is to begin so that no layer has to wait later on; None for now."""
+        if not all(load.parts for load in loads):  # a chunk is not written yet, so that it is not known when it comes
+            return all_come
+        scheduler, layers, starts_s = self._engine.scheduler, self._layers, self._env._now
+        batch = scheduler.prefill.work(chunks)
+        compute_s = self._team.pass_s(scheduler.decode.beside(batch) if scheduler.mixes else batch)
         for tier, read in (part for load in loads for part in load.parts):
-            seconds = read.nbytes / tier.spec.read_bytes_per_s
-            came_s = read.begun_s + tier.spec.latency_s + seconds
-            first_layer_s = came_s - seconds * (layers - 1) / layers
-            end_s = max(end_s, came_s + compute_s / layers, first_layer_s + compute_s)
-
-        def go_on(_: object) -> None:
-            if self._engine.resumes():
-                boundary(steps)
-
-        self._env.at(end_s, go_on)
+            comes_s, hidden = tier.reads.comes_s(read), (layers - 1) / layers
+            starts_s = max(starts_s, comes_s - tier.reads.seconds(read) * hidden, comes_s - compute_s * hidden)
+        return self._env.at(starts_s) if starts_s > self._env._now else None
 
     def _report(self, request: int, found: Found, started_s: float) -> None:
         parts = zip(self._cache.tiers, found.tokens, strict=True)

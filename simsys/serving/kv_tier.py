@@ -77,6 +77,21 @@ class ReadChannel:
             self._begin(self._env._now)
         return read
 
+    def seconds(self, read: Read) -> float:
+        """Time of a read from its first byte to its last one, without other reads (s)."""
+        return read.nbytes / self._bytes_per_s
+
+    def comes_s(self, read: Read) -> float:
+        """When the last byte of a read is there, if no earlier read is cut short."""
+        if read.begun_s >= 0.0:
+            return read.begun_s + (self._latency_s + self.seconds(read))
+        begins_s = self._reads[0].begun_s
+        for each in self._reads:
+            if each is read:
+                break
+            begins_s += self.seconds(each)
+        return begins_s + (self._latency_s + self.seconds(read))
+
     def cancel(self, read: Read) -> float:
         """End a read before it has arrived, and return the bytes that have."""
         came = 0.0
@@ -93,16 +108,15 @@ class ReadChannel:
     def _begin(self, now_s: float) -> None:
         read = self._reads[0]
         read.begun_s = now_s
-        self._env.at(now_s + read.nbytes / self._bytes_per_s, lambda _: self._sent(read))
+        self._env.at(now_s + self.seconds(read), lambda _: self._sent(read))
 
     def _sent(self, read: Read) -> None:
         """The last byte has left: the next one's turn."""
         if read.ended:
             return
         self._reads.popleft()
-        seconds = read.nbytes / self._bytes_per_s
         if self._latency_s:
-            self._env.at(read.begun_s + (self._latency_s + seconds), lambda _: self._arrive(read))
+            self._env.at(self.comes_s(read), lambda _: self._arrive(read))
         if self._reads:
             self._begin(self._env._now)
         if not self._latency_s:
@@ -136,7 +150,7 @@ class Tier:
         self.held: OrderedDict[Hashable, float] = OrderedDict()
         """Chunks, the least recently used one first, each with the time (s) at which it is written."""
         self._env, self._hooks = env, moved
-        self._reads = ReadChannel(env, spec.read_bytes_per_s, spec.latency_s)
+        self.reads = ReadChannel(env, spec.read_bytes_per_s, spec.latency_s)
         self._writes_until_s = 0.0
 
     def write(self, keys: Sequence[Hashable]) -> None:
@@ -189,11 +203,11 @@ class Tier:
     def read(self, nbytes: float, arrived: Callable[[], None]) -> Read:
         """Read bytes after earlier reads."""
         self._moved(True, nbytes)
-        return self._reads.start(nbytes, arrived)
+        return self.reads.start(nbytes, arrived)
 
     def cancel(self, read: Read) -> float:
         """End a read before it has arrived, and return the bytes that have."""
-        came = self._reads.cancel(read)
+        came = self.reads.cancel(read)
         self._moved(True, came - read.nbytes)
         return came
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simsys.teams import Team
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from simpy.events import Event
 
     from simsys.serving.engine_state import EngineState
+    from simsys.serving.phases import Chunk
     from simsys.serving.scheduler import Scheduler
 
 
@@ -31,15 +32,11 @@ class SwapSpace:
     def bind(self, engine: EngineState) -> None:
         """Copies are for this engine from now on."""
 
-    def ends(self, boundary: Callable[[int], None]) -> Callable[[int], None]:
-        """What is called at the end of a run of steps, in place of `boundary`."""
-        return boundary
-
     def prepare(self, scheduler: Scheduler) -> None:
         """The policy is asked next, with room made for the sequences that decode."""
 
     def gives_way(self, scheduler: Scheduler) -> bool:
-        """Nothing can run although requests wait; True if blocks have become free, so that the policy is asked again."""
+        """Nothing can run although requests wait; True if blocks have become free, and the policy is to be asked."""
         return False
 
     def put(self, blocks: int) -> bool:
@@ -59,8 +56,12 @@ class SwapSpace:
         self.drop(blocks)
         self._back += blocks
 
-    def copies(self) -> Event | None:
-        """Start the copies that the next step waits for, first to the hosts, then back; None if there are none."""
+    def copies(self, chunks: Sequence[Chunk]) -> Event | None:
+        """Start the copies that the next step waits for, first to the hosts, then back; None if there are none.
+
+        Args:
+            chunks: The prompt chunks of this step.
+        """
         out, back = self._out, self._back
         self._out = self._back = 0
         event = self._team.to_host(self._parts(out)) if out else None

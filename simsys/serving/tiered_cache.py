@@ -61,8 +61,8 @@ class TieredCache(PrefixCache):
         "loaded",
         "loading",
         "returned",
-        "to_load",
         "tiers",
+        "to_load",
     )
 
     def __init__(
@@ -228,6 +228,11 @@ class TieredCache(PrefixCache):
         if request in self.loaded:
             return max(0, self.blocks_for(tokens) - self.held[request])
         return super().admission_blocks(request, tokens)
+
+    def took_unshared(self, blocks: int) -> None:
+        """Decoding sequences have taken blocks: evict what they cost at once, before some are given back."""
+        super().took_unshared(blocks)
+        self.foresee(0)
 
     def holds(self, request: int, tokens: int) -> bool:
         """True if the prefix of a waiting request that is on the GPUs is pinned by a running one."""

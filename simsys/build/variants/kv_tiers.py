@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from math import inf
@@ -122,16 +122,16 @@ def offload_needs_tiers(parts: Parts, found: Findings) -> None:
 def order_of_tiers(parts: Parts, found: Findings) -> None:
     """Tiers are of different kinds, a lower one is shared by more, and write-backs stay within a replica."""
     tiers = parts.config.serving.kv_tiers if parts.config.serving is not None else None
-    for place, (upper, lower) in enumerate(pairwise(tiers or ()), start=1):
-        if any(lower.kind == each.kind for each in (tiers or ())[:place]):
+    for place, (upper, lower) in enumerate(pairwise(tiers or []), start=1):
+        if any(lower.kind == each.kind for each in (tiers or [])[:place]):
             found.error((*TIERS, place, "kind"), f"there are two tiers of kind {lower.kind}; give each kind once")
         if SHARING.index(lower.sharing) < SHARING.index(upper.sharing):
             message = (
                 f"a tier per {lower.sharing} is below one per {upper.sharing}; tiers further down are shared by more"
             )
-            edit = {f"serving.kv_tiers.{place}.shared": upper.sharing}
+            edit = {f"serving.kv_tiers[{place}].shared": upper.sharing}
             found.error((*TIERS, place), message, suggestion=Suggestion([[edit]], "write {}"))
-    for place, tier in enumerate(tiers or ()):
+    for place, tier in enumerate(tiers or []):
         if tier.write_policy == "write_back" and tier.sharing != "replica" and tiers and _from_gpus(tiers, place):
             found.error(
                 (*TIERS, place, "write_policy"),
@@ -140,7 +140,7 @@ def order_of_tiers(parts: Parts, found: Findings) -> None:
             )
 
 
-def _from_gpus(tiers: tuple[KVTierConfig, ...], place: int) -> bool:
+def _from_gpus(tiers: Sequence[KVTierConfig], place: int) -> bool:
     """Whether evictions of the GPUs reach a tier through write-backs alone."""
     return all(each.write_policy == "write_back" for each in tiers[: place + 1])
 
