@@ -48,6 +48,7 @@ from simsys.teams import LockStepTeam, PipelineTeam, Team
 
 Part = TypeVar("Part")
 
+
 @dataclass(frozen=True)
 class ServingJob(ServingMemory):
     """A serving scenario, resolved and ready to start.
@@ -234,7 +235,7 @@ class ServingJob(ServingMemory):
             tiers.serve(scheduler)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
-        intake = tiers.intake if tiers else None
+        intake: Intake | None = tiers.intake if tiers else None
         if intake is None and not pool.only_decodes:
             intake = self._first(each.intake(pool, beside) for each in self.variants)
         log = EngineLog(scheduler.kv)

@@ -19,6 +19,7 @@ from simpy.events import Event
 from simsys.probes import Probes
 from simsys.serving.kv_prefetch import Prefetches
 from simsys.serving.kv_tier import Read, Tier
+from simsys.serving.phases import Chunk
 from simsys.serving.run_length import grown_blocks
 from simsys.serving.swap import SwapSpace
 from simsys.serving.tiered_cache import Found, TieredCache
@@ -26,8 +27,6 @@ from simsys.serving.tiered_cache import Found, TieredCache
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
     from simsys.serving.engine_state import EngineState
-    from simsys.serving.phases import Chunk
-    from simsys.serving.scheduler import Scheduler
     from simsys.teams import Team
 
 
@@ -67,10 +66,11 @@ class KVLoads(SwapSpace):
         """Loads are for this engine."""
         self._engine = engine
 
-    def prepare(self, scheduler: Scheduler) -> None:
+    def prepare(self) -> None:
         """Before the policy is asked: set requests aside that it considers and that have to wait for data."""
         if self._waits and self._prefetches is None:
             return
+        scheduler = self._engine.scheduler
         while scheduler.waiting and not scheduler.preempted:
             request = next((each for each in scheduler.considers() if self._begins(each)), None)
             if request is None:
@@ -115,15 +115,15 @@ class KVLoads(SwapSpace):
             waiting.appendleft(each)
         self._engine.ask_again()
 
-    def gives_way(self, scheduler: Scheduler) -> bool:
+    def gives_way(self) -> bool:
         """Nothing can run: free the blocks of the last loaded request that waits; False if that is no help now."""
         loaded = self._cache.loaded
-        if scheduler.aside or not loaded:
+        if self._engine.scheduler.aside or not loaded:
             return False
         self._cache.drop_load(next(reversed(loaded)))
         return True
 
-    def copies(self, chunks: Sequence[Chunk]) -> Event | None:
+    def copies(self, chunks: Sequence[tuple[int, int]]) -> Event | None:
         """Start the loads of the next step; what its start waits for, or None."""
         wanted, self._cache.to_load = self._cache.to_load, []
         if not wanted:
@@ -143,12 +143,12 @@ class KVLoads(SwapSpace):
         if all(load.ended for load in loads):
             all_come.succeed()
 
-    def _layers_wait(self, loads: Sequence[Load], all_come: Event, chunks: Sequence[Chunk]) -> Event | None:
+    def _layers_wait(self, loads: Sequence[Load], all_come: Event, chunks: Sequence[tuple[int, int]]) -> Event | None:
         """When the step is to begin so that no layer has to wait later on; None for now."""
         if not all(load.parts for load in loads):  # a chunk is not written yet, so that it is not known when it comes
             return all_come
         scheduler, layers, starts_s = self._engine.scheduler, self._layers, self._env._now
-        batch = scheduler.prefill.work(chunks)
+        batch = scheduler.prefill.work([Chunk(*each) for each in chunks])
         compute_s = self._team.pass_s(scheduler.decode.beside(batch) if scheduler.mixes else batch)
         for tier, read in (part for load in loads for part in load.parts):
             comes_s, hidden = tier.reads.comes_s(read), (layers - 1) / layers

@@ -100,7 +100,7 @@ class Prefetches(Intake):
             self._finish(request, prefetch, prefetch.found.until)
 
     def waits_for(self, request: int, then: Callable[[], None]) -> bool:
-        """Whether a request that could be scheduled waits for its prefetch; `then` is called at the end of the wait."""
+        """Whether a request that could be scheduled waits for its prefetch; `then` is called when it ends."""
         prefetch = self._under_way[request]
         if prefetch.until_s <= self._env._now:
             return False

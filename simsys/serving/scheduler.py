@@ -94,13 +94,13 @@ class Scheduler(Configurable, ABC):
             else:
                 self.kv.reserved_blocks = 0
             if self.swap is not None:
-                self.swap.prepare(self)
+                self.swap.prepare()
             chunks = self.schedule()
             if not self._mixes and not chunks:
                 self.make_room()
             if chunks or self.decode.size:
                 return chunks
-            if self.swap is not None and self.waiting and self.swap.gives_way(self):
+            if self.swap is not None and self.waiting and self.swap.gives_way():
                 continue
             if not self.preempted:
                 return chunks

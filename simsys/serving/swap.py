@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simsys.teams import Team
 
 if TYPE_CHECKING:
     from simpy.events import Event
-
-    from simsys.serving.engine_state import EngineState
-    from simsys.serving.phases import Chunk
-    from simsys.serving.scheduler import Scheduler
 
 
 class SwapSpace:
@@ -29,13 +25,13 @@ class SwapSpace:
         self._team, self._block_bytes = team, block_bytes
         self._out = self._back = 0
 
-    def bind(self, engine: EngineState) -> None:
+    def bind(self, engine: Any) -> None:
         """Copies are for this engine from now on."""
 
-    def prepare(self, scheduler: Scheduler) -> None:
+    def prepare(self) -> None:
         """The policy is asked next, with room made for the sequences that decode."""
 
-    def gives_way(self, scheduler: Scheduler) -> bool:
+    def gives_way(self) -> bool:
         """Nothing can run although requests wait; True if blocks have become free, and the policy is to be asked."""
         return False
 
@@ -56,11 +52,11 @@ class SwapSpace:
         self.drop(blocks)
         self._back += blocks
 
-    def copies(self, chunks: Sequence[Chunk]) -> Event | None:
+    def copies(self, chunks: Sequence[tuple[int, int]]) -> Event | None:
         """Start the copies that the next step waits for, first to the hosts, then back; None if there are none.
 
         Args:
-            chunks: The prompt chunks of this step.
+            chunks: The prompt chunks of this step: requests and tokens.
         """
         out, back = self._out, self._back
         self._out = self._back = 0

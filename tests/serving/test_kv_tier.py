@@ -112,7 +112,8 @@ def test_a_cancelled_read_that_waits_has_nothing() -> None:
 
 def test_writes_take_turns_and_only_missing_chunks_are_written() -> None:
     moved = list[tuple[str, bool, float]]()
-    tier = Tier(TierSpec("cpu", 9, 10.0, 1.0, 5.0, latency_s=0.5), Environment(), None, [lambda *each: moved.append(each)])
+    spec = TierSpec("cpu", 9, 10.0, 1.0, 5.0, latency_s=0.5)
+    tier = Tier(spec, Environment(), None, [lambda *each: moved.append(each)])
     tier.write(["a", "b"])
     tier.write(["a", "b", "c"])
     assert moved == [("cpu", False, 20.0), ("cpu", False, 10.0)]
