@@ -35,7 +35,7 @@ class CancellationConfig(Part):
     """When clients give up a request.
 
     `ttft_timeout` limits the wait for the first token, `timeout` the wait for the last one, both from the arrival.
-    Besides, a `share` of the requests is cancelled by users: `after` some time from the arrival, or with
+    In addition, a `share` of the requests is cancelled by users: `after` some time from the arrival, or with
     `after_tokens` output tokens. A cancelled request leaves the queue at once, and the batch after the step under way.
     After a time-out a client may retry; users who cancel do not. Later turns of a conversation without an answer are
     not sent.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from inspect import isfunction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def hooks(module: type) -> list[str]:
 
 
 def requests() -> RequestTable:
-    """Short and long prompts that begin alike; they come one by one, and then many at once."""
+    """Short and long prompts that begin alike; they come one by one, then many at once, and some clients give up."""
     rng = random.Random(5)
     count = 40
     table = RequestTable(
@@ -70,6 +71,7 @@ def requests() -> RequestTable:
         [rng.choice([3, 20, 45]) for _ in range(count)],
         [rng.choice([1, 5, 40]) for _ in range(count)],
         priority=[rng.randint(0, 2) for _ in range(count)],
+        cancel_s=[rng.choice([inf, 2e-5, 2e-4]) for _ in range(count)],
     )
     return shared(rng, table)
 
