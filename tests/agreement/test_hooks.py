@@ -63,7 +63,7 @@ def hooks(module: type) -> list[str]:
 
 
 def requests() -> RequestTable:
-    """Short and long prompts that begin alike; they come one by one, then many at once, and some clients give up."""
+    """Short and long prompts that begin alike; they come one by one, and then many at once."""
     rng = random.Random(5)
     count = 40
     table = RequestTable(
@@ -71,7 +71,6 @@ def requests() -> RequestTable:
         [rng.choice([3, 20, 45]) for _ in range(count)],
         [rng.choice([1, 5, 40]) for _ in range(count)],
         priority=[rng.randint(0, 2) for _ in range(count)],
-        cancel_s=[rng.choice([inf, 2e-5, 2e-4]) for _ in range(count)],
     )
     return shared(rng, table)
 
@@ -87,10 +86,13 @@ def run(module: type, level: str) -> None:
         given["decode"] = module
     caps = Limits(num_blocks=24, max_num_batched_tokens=96, long_prefill_token_threshold=4)
     table = requests()
+    impatient = replace(table, cancel_s=[inf, 2e-4, 4e-4, 8e-4] * (len(table) // 4))
     if issubclass(module, FetchingScheduler):
         for reserves in (False, True):
             disaggregated(table, replace(caps, reserves_prompts=reserves), decode_policy=module, level=level)
+        disaggregated(impatient, caps, decode_policy=module, level=level)
         return
+    serve(impatient, caps, policy=policy, **given)
     for swap_blocks in (None, HOST_BLOCKS):
         serve(table, caps, policy=policy, replicas=2, swap_blocks=swap_blocks, **given)
     if issubclass(module, PagedKVCache):
