@@ -48,7 +48,7 @@ class KVTierConfig(FrozenModel):
 class KVOffloadConfig(FrozenModel):
     """How caches move between ``serving.kv_tiers`` and the GPUs; names are those of the tools that have the option.
 
-    With `load` ``async``, a request waits while its prefix is loaded, and others go on, as with the offloading
+    With `load` ``async``, a request waits while its prefix is loaded, beside the others, as with the offloading
     connector of vLLM. With ``blocking``, the step that computes the rest of its prompt waits, as with LMCache; with
     ``layerwise``, each layer of this step waits for its part only (LMCache's ``use_layerwise``, SGLang's HiCache).
 

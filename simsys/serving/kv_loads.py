@@ -26,7 +26,7 @@ from simsys.serving.tiered_cache import Found, TieredCache
 
 if TYPE_CHECKING:
     from simsys.platform.environment import Environment
-    from simsys.serving.engine_state import EngineState
+    from simsys.serving.leaving import Leaving
     from simsys.teams import Team
 
 
@@ -62,7 +62,7 @@ class KVLoads(SwapSpace):
         self._order: dict[int, int] = {}  # in which requests were set aside
         self._count = 0
 
-    def bind(self, engine: EngineState) -> None:
+    def bind(self, engine: Leaving) -> None:
         """Loads are for this engine."""
         self._engine = engine
 
@@ -113,7 +113,20 @@ class KVLoads(SwapSpace):
             before.append(waiting.popleft())
         for each in (request, *reversed(before)):
             waiting.appendleft(each)
-        self._engine.ask_again()
+        if request in self._engine.leaving:
+            self._engine.cancel(request, self._engine.leaving.pop(request))
+        else:
+            self._engine.ask_again()
+
+    def forget(self, request: int) -> None:
+        """The client of a waiting request has given up: free its blocks, and end its prefetch."""
+        cache = self._cache
+        cache.returned.pop(request, None)
+        if request in cache.loaded:
+            cache.foresee(grown_blocks(self._engine))
+            cache.drop_load(request)
+        if self._prefetches is not None and request in self._prefetches:
+            self._prefetches.end(request)
 
     def gives_way(self) -> bool:
         """Nothing can run: free the blocks of the last loaded request that waits; False if that is no help now."""

@@ -35,6 +35,9 @@ class SwapSpace:
         """Nothing can run although requests wait; True if blocks have become free, and the policy is to be asked."""
         return False
 
+    def forget(self, request: int) -> None:
+        """A waiting request does not come again."""
+
     def put(self, blocks: int) -> bool:
         """Copy blocks to the hosts before the next step; False, and nothing happens, if they do not fit."""
         if blocks > self.free_blocks:

@@ -157,10 +157,9 @@ def beside_other_features(parts: Parts, found: Findings) -> None:
         found.error(TIERS, "tiers hold cached prefixes, but prefix caching is off", suggestion=suggestion)
     if config.parallelism.pp_stages > 1:
         found.error(TIERS, "kv_tiers with pp_stages is not available; remove one of them")
-    if settings.preemption == "swap":
-        found.error(TIERS, "kv_tiers with preemption: swap is not available; remove one of them")
-    if settings.autoscaling is not None:
-        found.error(TIERS, "kv_tiers with autoscaling is not available; remove one of them")
+    for each in variants_of(settings):
+        if each.without_tiers:
+            found.error(TIERS, f"kv_tiers with {each.without_tiers[-1]} is not available; remove one of them")
     shares = False
     with suppress(SimsysError):  # an unknown router is reported by another rule
         shares = FRAMEWORKS.get(settings.router, Router).shares_queue

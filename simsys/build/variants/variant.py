@@ -43,6 +43,9 @@ class Variant(ABC):
     apart: KeyPath = ()
     """The setting that turns it on, if it is not available for data-parallel ranks that share their experts."""
 
+    without_tiers: KeyPath = ()
+    """The setting that turns it on, if it is not available with tiers of the KV cache."""
+
     @abstractmethod
     def on(self, settings: ServingConfig) -> bool:
         """Whether the settings turn the variant on."""

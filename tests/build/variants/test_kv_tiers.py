@@ -250,7 +250,7 @@ def problem(**given: Any) -> tuple[str, str]:
 BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "caching": ({"tiers": [CPU], "prefix_caching": False}, "serving.kv_tiers", "prefix caching is off"),
     "small": ({"tiers": [{**CPU, "capacity": "1 kB"}]}, "serving.kv_tiers[0].capacity", "a chunk of 16 tokens has"),
-    "swap": ({"tiers": [CPU], "preemption": "swap"}, "serving.kv_tiers", "swap is not available"),
+    "swap": ({"tiers": [CPU], "preemption": "swap"}, "serving.kv_tiers", "preemption is not available"),
     "stages": ({"tiers": [CPU], "parallelism": {"pp_stages": 2}}, "serving.kv_tiers", "pp_stages is not available"),
     "queue": ({"tiers": [CPU], "router": "central_queue"}, "serving.kv_tiers", "router central_queue"),
     "scaling": ({"tiers": [CPU], "autoscaling": {}}, "serving.kv_tiers", "autoscaling is not available"),
