@@ -92,9 +92,9 @@ def block_memories(
     weight_bytes: float = 0.0,
     gradient_bytes: float = 0.0,
 ) -> tuple[BlockMemory, ...]:
-    """Memory of a micro-batch in one block of a stretch, or in its two halves if its experts are divided.
+    """Memory of a micro-batch in one block of a stretch, or in its parts if its experts are divided.
 
-    Kept activations of a layer count with its first half; either half recomputes the whole layer. Arguments as for
+    Kept activations of a layer count with its first part; each part recomputes the whole layer. Arguments as for
     `chunk_memory`.
     """
     held = activation_elements(stretch, batch, recompute)

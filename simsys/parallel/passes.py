@@ -76,15 +76,17 @@ def is_checkpointed(operators: Iterable[Operator]) -> bool:
 
 
 def apart(stretch: RepeatedBlock) -> list[tuple[RepeatedBlock, str]]:
-    """A stretch by the kind of group that holds the same weights: divided experts apart from the rest."""
+    """A stretch by the kind of group that holds the same weights: divided experts apart from what is around them."""
     sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
     if not sent:
         return [(stretch, "data")]
-    first = sent[0] + 1
-    return [
+    first, last = sent[0] + 1, sent[-1] + 1
+    after = stretch.segments[last:]
+    parts = [
         (replace(stretch, segments=stretch.segments[:first]), "data"),
-        (replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:]), "expert_data"),
+        (replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:last]), "expert_data"),
     ]
+    return [*parts, (replace(stretch, name=f"{stretch.name} after", segments=after), "data")] if after else parts
 
 
 @dataclass(frozen=True, eq=False)

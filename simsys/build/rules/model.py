@@ -70,7 +70,8 @@ def sizes_count(parts: Parts, found: Findings) -> None:
     _, source = source_path(settings)
     if source == "model_type" and (settings.num_layers is not None or settings.hidden_size is not None):
         return
-    for key in SIZES:
+    keeps = source in ("name", "huggingface")  # of whose layers only the first are used
+    for key in SIZES[1:] if keeps else SIZES:
         if getattr(settings, key) is not None:
             message = f"{key} has no effect with {source}, which already defines the model; remove one of them"
             found.error(("model", key), message, key=True)
