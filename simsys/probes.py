@@ -99,7 +99,7 @@ class Probe:
         """
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
-        """A request can never be served."""
+        """A request can never be served, or a router rejects it with status 429."""
 
     def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
         """The client of a request has given up, and the request holds nothing any more."""

@@ -34,7 +34,7 @@ _COUNTS = (
     ("failed", "", "requests that were rejected or cancelled (vLLM's name)"),
     ("in_flight", "", "requests that the end of a timed run cut off"),
     ("in_flight_output_tokens", "", "output tokens that these had got"),
-    ("rejected", "", "requests that could never be served, such as prompts beyond the context"),
+    ("rejected", "", "requests that a router shed, or that can never be served, such as prompts beyond the context"),
     ("cancelled", "", "requests whose clients gave up: a time-out, or enough tokens"),
     ("wasted_tokens", "", "prompt and output tokens that were computed for these, cached ones included"),
     ("preemptions", "", "times that a request lost its KV cache"),
