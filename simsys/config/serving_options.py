@@ -128,6 +128,10 @@ class DisaggregatedConfig(FrozenModel):
         default="prefill",
         description="Replica that answers with the first token: at once, or where it decodes, with its cache",
     )
+    transfer: Literal["after_prefill", "layerwise"] = Field(
+        default="after_prefill",
+        description="Send a KV cache when its prompt is complete, or each layer of a chunk when it is computed",
+    )
     decode_prefix_caching: bool = Field(
         default=False,
         description="Decode replicas keep the caches of requests that have ended, and fetch only what they lack",

@@ -17,6 +17,8 @@ class FetchingScheduler(Scheduler):
         """Waiting requests with caches on other replicas; none unless serving is disaggregated."""
         self.start_fetch: Callable[[int], None] | None = None
         """Lets the cache of one of them come."""
+        self.takes_prompts = False
+        """Whether caches come while prompts are computed, so that blocks for whole prompts are taken before."""
         self.reused_tokens: dict[int, int] = {}
         """Of requests that wait for their caches, the tokens that were found here."""
         self.end_hold: Callable[[int], None] | None = None
@@ -40,7 +42,8 @@ class FetchingScheduler(Scheduler):
 
     def tokens_of_cache(self, request: int) -> int:
         """Tokens of the cache of a request that comes from elsewhere."""
-        return self.sequences.computed_tokens[request]
+        sequences = self.sequences
+        return sequences.prompt_tokens[request] if self.takes_prompts else sequences.computed_tokens[request]
 
     def forget(self, request: int) -> bool:
         """Its cache elsewhere is released, too."""

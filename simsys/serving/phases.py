@@ -31,6 +31,9 @@ class PrefillPhase(ABC):
         sequences: The requests.
     """
 
+    in_single_steps: ClassVar[bool] = False
+    """Whether it is to be told of each step with prompts, so that runs of several are not simulated at once."""
+
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
 
