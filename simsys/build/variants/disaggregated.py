@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from simsys.build.modules import module_options
 from simsys.build.rules.experts import shared_experts_problem
@@ -15,6 +16,7 @@ from simsys.build.variants.variant import Variant, attends_in_parallel, variant
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.serving_options import POOL_DEGREES, DisaggregatedConfig, PoolDegrees
+from simsys.errors import SimsysError
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
 from simsys.model.model import Model
@@ -103,6 +105,10 @@ def layers_one_by_one(parts: Parts, found: Findings) -> None:
         found.error(path, "transfer: layerwise with pp_stages is not available; write after_prefill")
     if attends_in_parallel(config):
         found.error(path, "transfer: layerwise with attention_dp is not available; write after_prefill")
+    with suppress(SimsysError):  # an unknown router is reported by another rule
+        if FRAMEWORKS.get(split.decode_router, Router).shares_queue:
+            message = f"transfer: layerwise with decode_router: {split.decode_router} is not available"
+            found.error(path, f"{message}; write after_prefill")
     if config.workload is not None and config.workload.cancellation is not None:
         found.error(path, "transfer: layerwise with workload.cancellation is not available; write after_prefill")
 
