@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simsys.ops import Operation, Recv
 
 if TYPE_CHECKING:
+    from simsys.serving.cancelled import Cancelled
     from simsys.serving.engine_log import EngineLog
 
 
@@ -100,6 +101,9 @@ class Probe:
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """A request can never be served."""
 
+    def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
+        """The client of a request has given up, and the request holds nothing any more."""
+
     def replica_started(self, rank: int, log: EngineLog) -> None:
         """An engine with this first rank begins; after `log.keep`, it records the use of its KV cache."""
 
@@ -177,6 +181,7 @@ class Probes:
     request_preempted: tuple[Callable[[int, float], None], ...]
     prefix_lookup: tuple[Callable[[int, int, int, float], None], ...]
     request_rejected: tuple[Callable[[int, str, float], None], ...]
+    request_cancelled: tuple[Callable[[int, Cancelled], None], ...]
     replica_started: tuple[Callable[[int, EngineLog], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
     request_joined: tuple[Callable[[int, int, float], None], ...]

@@ -136,7 +136,7 @@ class ServingSetup:
         return replica_stages(model, tensor=self.layout.tensor, length_skew=skew)[0]
 
     def _stages(self, model: Model) -> list[ForwardPass]:
-        given = self.config.parallelism
+        given, factors = self.config.parallelism, self.engine.launch_factors
         return replica_stages(
             model,
             tensor=self.layout.tensor,
@@ -146,6 +146,7 @@ class ServingSetup:
             experts=self.experts.division,
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
+            launch_factors=factors.model_dump() if factors is not None else None,
         )
 
     @cached_property

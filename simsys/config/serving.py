@@ -116,6 +116,10 @@ class ServingConfig(FrozenModel):
     max_model_len: PositiveInt | None = Field(
         default=None, description="Longest request in tokens, prompt and output; by default the context of the model"
     )
+    allow_long_max_model_len: bool = Field(
+        default=False,
+        description="Let max_model_len exceed the context of the model, as VLLM_ALLOW_LONG_MAX_MODEL_LEN does",
+    )
     block_size: PositiveInt | None = Field(
         default=None, description="Tokens in a block of the KV cache; by default as the engine sets it"
     )

@@ -12,6 +12,7 @@ from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import means, timeline
 from simsys.metrics.stop_rule import StopRule
+from simsys.serving.cancelled import Cancelled
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.requests import RequestTable
 
@@ -100,6 +101,10 @@ class ServingMetrics(MetricsCollector):
         """Record a rejected request."""
         self.log.rejected[request] = reason
         self.log.rejected_s.append(now_s)
+
+    def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
+        """Record a request whose client has given up."""
+        self.log.cancelled[request] = cancelled
 
     @property
     def prefix_lookup(self) -> Callable[[int, int, int, float], None]:

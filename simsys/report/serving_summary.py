@@ -65,6 +65,8 @@ def load_text(metrics: Mapping[str, Any]) -> str:
     if metrics["rejected_share"]:
         why = f" ({next(iter(metrics['rejected_by_reason']))})" if metrics["rejected_share"] >= NAMED_SHARE else ""
         parts.append(f"{share(metrics['rejected_share'])} rejected{why}")
+    if metrics.get("cancelled_share"):
+        parts.append(f"{share(metrics['cancelled_share'])} cancelled")
     if metrics["preempted_share"]:
         parts.append(f"{share(metrics['preempted_share'])} preempted")
     return ", ".join(parts)
@@ -125,9 +127,15 @@ def _goodput(metrics: Mapping[str, Any]) -> str:
 
 def _requests(metrics: Mapping[str, Any]) -> str:
     text = (
-        f"{metrics['completed']:,} completed, {metrics['failed']:,} rejected, {metrics['preemptions']:,} preemptions"
+        f"{metrics['completed']:,} completed, {metrics['rejected']:,} rejected, {metrics['preemptions']:,} preemptions"
     )
+    if metrics.get("cancelled"):
+        text += f", {metrics['cancelled']:,} cancelled with {metrics['wasted_tokens']:,} wasted tokens"
+    if "retries" in metrics:
+        text += f", {metrics['retries']:,} retries, {share(metrics['answered_share'])} answered in the end"
     if metrics["in_flight"]:
         text += f", {metrics['in_flight']:,} in flight with {metrics['in_flight_output_tokens']:,} output tokens"
-    why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics["rejected_by_reason"].items())
-    return f"{text} (rejected: {why})" if why else text
+    for what in ("rejected", "cancelled"):
+        why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics.get(f"{what}_by_reason", {}).items())
+        text += f" ({what}: {why})" if why else ""
+    return text

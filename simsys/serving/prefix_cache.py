@@ -36,6 +36,9 @@ def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], 
             ids, own = requests.hash_ids[request], requests.hash_ids[before]
             if ids[: len(own)] == own:
                 chains[before] = ids
+    for request, attempt in enumerate(requests.attempt):
+        if attempt:
+            chains[request] = chains[request - attempt]
     id_tokens = requests.hash_block_tokens
     if id_tokens >= block_size:
         return chains, id_tokens
@@ -151,6 +154,10 @@ class PrefixCache(PagedKVCache):
         ids = -(-self._sequences.final_cache_tokens(request) // self._id_tokens)
         if ids > len(chain):
             self._longer[request] = (*chain, *((request, place) for place in range(len(chain), ids)))
+
+    def forget(self, request: int) -> None:
+        """A request that was expected back does not come again; its blocks stay cached until memory is needed."""
+        self._longer.pop(request, None)
 
     def release_shared(self, request: int, tokens: int) -> None:
         """Free the blocks of a request with a number of tokens; full ones with ids are cached from now on."""

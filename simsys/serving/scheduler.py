@@ -242,17 +242,9 @@ class Scheduler(Configurable, ABC):
 
     def preempt(self, request: int) -> int:
         """Preempt a running request and return it: its cache is copied to the host, or computed again."""
-        del self.running[request]
         sequences = self.sequences
         self.kv.expect_back(request)
-        if request in self.prefilling:
-            del self.prefilling[request]
-            cached = sequences.computed_tokens[request]
-            self.kv.release(request, cached)
-        else:
-            self.decode.remove(request)
-            cached = sequences.target_tokens(request) - 1
-            self.kv.reserved_blocks = self.decode.missing_blocks()
+        cached = self.take_out(request)
         sequences.computed_tokens[request] = 0
         if self.swap is not None and cached and self.swap.put(self.kv.blocks_for(cached)):
             sequences.on_host[request] = self.swap, cached
@@ -261,6 +253,26 @@ class Scheduler(Configurable, ABC):
         for hook in self._probes.request_preempted:
             hook(request, self._env._now)
         return request
+
+    def take_out(self, request: int) -> int:
+        """Let a running request go and release its cache; return the number of its cached tokens."""
+        del self.running[request]
+        if request in self.prefilling:
+            del self.prefilling[request]
+            cached = self.sequences.computed_tokens[request]
+            self.kv.release(request, cached)
+            return cached
+        self.decode.remove(request)
+        self.kv.reserved_blocks = self.decode.missing_blocks()
+        return self.sequences.target_tokens(request) - 1
+
+    def forget(self, request: int) -> bool:
+        """A waiting request does not come again: give up what is kept for it; True if it has a cache elsewhere."""
+        self.kv.forget(request)
+        space, tokens = self.sequences.on_host.pop(request, (None, 0))
+        if space is not None:
+            space.drop(self.kv.blocks_for(tokens))
+        return False
 
     def _swap_in(self, request: int, tokens: int) -> None:
         """Copy the cache of a request back from the host; a cache on another replica's host is discarded."""

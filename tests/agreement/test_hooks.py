@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from inspect import isfunction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,13 @@ def run(module: type, level: str) -> None:
         given["decode"] = module
     caps = Limits(num_blocks=24, max_num_batched_tokens=96, long_prefill_token_threshold=4)
     table = requests()
+    impatient = replace(table, cancel_s=[inf, 2e-4, 4e-4, 8e-4] * (len(table) // 4))
     if issubclass(module, FetchingScheduler):
         for reserves in (False, True):
             disaggregated(table, replace(caps, reserves_prompts=reserves), decode_policy=module, level=level)
+        disaggregated(impatient, caps, decode_policy=module, level=level)
         return
+    serve(impatient, caps, policy=policy, **given)
     for swap_blocks in (None, HOST_BLOCKS):
         serve(table, caps, policy=policy, replicas=2, swap_blocks=swap_blocks, **given)
     if issubclass(module, PagedKVCache):

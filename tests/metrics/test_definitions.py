@@ -42,7 +42,7 @@ SERVING: dict[str, Any] = {
     **HARDWARE,
     **LLAMA,
     "serving": {"disaggregated": {"prefill_replicas": 2, "decode_replicas": 2}},
-    "workload": WORKLOAD,
+    "workload": WORKLOAD | {"cancellation": {"timeout": "10 s", "retry": {"attempts": 1}}},
     "slo": {"ttft": "1 s", "tpot": "50 ms", "e2el": "9 s"},
 }
 SCALED: dict[str, Any] = {
