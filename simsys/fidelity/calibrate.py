@@ -26,7 +26,7 @@ from simsys.report.yaml_text import yaml_text
 
 MORE_BATCHES = 2
 MORE = 3
-"""Serving runs are sampled so many times as densely: they determine most coefficients, and depend on few each."""
+"""How much more densely runs of serving are sampled: they determine most coefficients, and depend on few each."""
 DRAWS = 200
 """Draws of sources for the intervals of coefficients."""
 

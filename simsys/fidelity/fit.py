@@ -25,7 +25,7 @@ STEPS = 16
 LITTLE = 0.002
 """Relative gain below which a search measures derivatives anew, or ends."""
 PARTS, RENEWALS = 3, 1
-"""Rows are divided into so many parts, and the derivatives of so many parts are measured anew during a search."""
+"""The number of parts of the rows, and the number of these whose derivatives are measured anew in a search."""
 STARTS = 4
 """Number of places from which the expected errors are minimised."""
 AWAY = 0.15

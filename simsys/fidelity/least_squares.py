@@ -18,6 +18,10 @@ ITERATIONS = 6
 """Largest number of iterations of a minimum of expected errors."""
 CLOSE = 2e-3
 """Change of places below which they end."""
+EXCHANGES = 40
+"""Largest number of exchanges of components at and between their bounds."""
+INWARD = 1e-12
+"""Slope above which a component leaves its bound."""
 TENTH = 0.1
 """Share of the draws beyond each end of an interval of 80 %."""
 
@@ -127,7 +131,8 @@ class Objective:
 def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) -> Vector:
     """Return the step that minimises a quadratic function between bounds.
 
-    Components that leave the bounds are fixed there, and the others are found anew.
+    Components that leave the bounds are fixed there, and the others are found anew; those that would leave a bound
+    inwards are free again (block pivoting, Portugal et al. 1994).
 
     Args:
         square: Second derivatives of the function; positive definite.
@@ -141,13 +146,16 @@ def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) 
         [1.0, -0.5]
     """
     step: Vector = np.zeros(len(towards))
-    free = upper > lower
-    while free.any():
+    may_move, free = upper > lower, upper > lower
+    for _ in range(EXCHANGES):
         fixed = towards[free] + square[np.ix_(free, ~free)] @ step[~free]
         best = np.linalg.solve(square[np.ix_(free, free)], -fixed)
-        inside = (best >= lower[free]) & (best <= upper[free])
+        outside = (best < lower[free]) | (best > upper[free])
         step[free] = np.clip(best, lower[free], upper[free])
-        if inside.all():
+        slope = towards + square @ step
+        back = may_move & ~free & np.where(step <= lower, slope < -INWARD, slope > INWARD)
+        free = free | back
+        free[np.flatnonzero(free & ~back)[outside]] = False
+        if not (outside.any() or back.any()):
             break
-        free[np.flatnonzero(free)[~inside]] = False
     return step
