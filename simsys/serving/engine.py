@@ -40,8 +40,13 @@ class Engine(Leaving):
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
+        return self.queued + len(self._running)
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait here: on their way to the scheduler, in its queue, or for cached prefixes."""
         held = 0 if self._intake is None else self._intake.held
-        return len(self.scheduler.waiting) + len(self._running) + held
+        return len(self.scheduler.waiting) + len(self.scheduler.aside) + held
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
@@ -70,6 +75,8 @@ class Engine(Leaving):
         if reason:
             for hook in self._probes.request_rejected:
                 hook(request, reason, self._env._now)
+            for told in self.prompt_watchers:
+                told(request)
             if self.on_end is not None:
                 self.on_end(request)
         return not reason
@@ -162,11 +169,14 @@ class Engine(Leaving):
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
-        sequences, now_s = self.sequences, self._env._now
+        sequences, now_s, watchers = self.sequences, self._env._now, self.prompt_watchers
         for request in self._prefill.finish(chunks, steps):
             del self._prefilling[request]
             generated = sequences.generated_tokens[request]
             ends = generated == sequences.output_tokens[request]
+            if watchers and generated == 1:
+                for told in watchers:
+                    told(request)
             if generated > 1:
                 self._resumed(request, now_s)
             elif ends or not self.answers_later:
@@ -193,7 +203,7 @@ class Engine(Leaving):
     def _copies(self, chunks: list[Chunk]) -> bool:
         """Whether copies to or from the host come before the next run."""
         assert self.scheduler.swap is not None
-        copies = self.scheduler.swap.copies()
+        copies = self.scheduler.swap.copies(chunks)
         if copies is None:
             return False
         self.copying, self.decoding = True, 0

@@ -28,12 +28,14 @@ class Leaving(EngineState):
         named: As of `EngineState`.
     """
 
-    __slots__ = ("_intake", "leaving", "on_cancel")
+    __slots__ = ("_intake", "leaving", "on_cancel", "prompt_watchers")
 
     def __init__(self, *given: Any, intake: Intake | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
         self.on_cancel: Callable[[int, str], None] | None = None
         """Called with every request whose client has given up and the reason, once it holds nothing here."""
+        self.prompt_watchers: list[Callable[[int], None]] = []
+        """Called with every request that has its first token, or leaves without one."""
         self.leaving: dict[int, str] = {}
         """Running requests whose clients have given up, with the reason; they leave after the step under way."""
         self._intake = intake
@@ -60,6 +62,8 @@ class Leaving(EngineState):
             self.leaving[request] = reason
             if request not in self.scheduler.fetching:  # a cache in flight arrives first
                 self.ask_again()
+        elif request in self.scheduler.aside:
+            self.leaving[request] = reason  # a prefix in flight arrives first
         elif self._intake is not None and request in self._intake.waiting:
             self._intake.withdraw(request)
             self._gave_up(request, reason, waiting=True)
@@ -79,7 +83,7 @@ class Leaving(EngineState):
     def _leave(self) -> None:
         """Let running requests go whose clients have given up, between two runs."""
         for request, reason in list(self.leaving.items()):
-            if request in self.scheduler.fetching:
+            if request in self.scheduler.fetching or request in self.scheduler.aside:
                 continue
             del self.leaving[request]
             if request in self._running:  # otherwise it has just had its last token
@@ -95,6 +99,8 @@ class Leaving(EngineState):
         cancelled = Cancelled(reason, prompt, generated, self._env._now, waiting)
         for hook in self._probes.request_cancelled:
             hook(request, cancelled)
+        for told in self.prompt_watchers:
+            told(request)
         if self.on_cancel is not None:
             self.on_cancel(request, reason)
 

@@ -166,9 +166,9 @@ class RequestTable:
 
     @property
     def gives_up(self) -> bool:
-        """Whether clients may cancel requests."""
+        """Whether clients may cancel requests, or send them again."""
         limited = min(self.ttft_timeout_s, self.timeout_s) < math.inf
-        return limited or bool(self.cancel_s) or bool(self.cancel_tokens)
+        return limited or bool(self.cancel_s) or bool(self.cancel_tokens) or any(self.attempt)
 
     @property
     def span_s(self) -> float:

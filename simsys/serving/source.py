@@ -26,6 +26,13 @@ class Front(Protocol):
     def replicas(self) -> Sequence[Engine]:
         """All on which a request may run."""
 
+    @property
+    def sheds(self) -> bool:
+        """Whether requests may be rejected before they are routed."""
+
+    def refusal(self, request: int) -> str:
+        """Why a request that arrives now is rejected; empty if it is routed."""
+
     def route(self, request: int) -> Engine:
         """The replica for a request that arrives now."""
 
@@ -125,6 +132,11 @@ class Source:
         if self._hears_of:
             for hook in self._hears_of:
                 hook(request, self._env._now - self._late_s)
+        if self._router.sheds and (reason := self._router.refusal(request)):
+            for rejected in self._probes.request_rejected:
+                rejected(request, reason, self._env._now)
+            self._failed(request, again=True)
+            return
         engine = self._router.route(request)
         if self._clients is not None:
             self._clients.sent(request, engine, self._env._now - self._late_s)
@@ -138,10 +150,14 @@ class Source:
         self._let_follow(request)
 
     def _cancelled(self, request: int, reason: str) -> None:
-        """The client of a request has given up: it sends the request again, or nothing more of the conversation."""
-        assert self._clients is not None
-        self._clients.ended(request)
-        if reason != HAD_ENOUGH and self._repetitions(request):
+        """The client of a request has given up."""
+        self._failed(request, again=reason != HAD_ENOUGH)
+
+    def _failed(self, request: int, *, again: bool) -> None:
+        """A request has no answer: its client sends it again, or nothing more of the conversation."""
+        if self._clients is not None:
+            self._clients.ended(request)
+        if again and self._repetitions(request):
             self._count(request)
             self._follow(request + 1)
         else:

@@ -27,6 +27,8 @@ from tests.helpers.thorough import every_second
 
 KINDS = (Scheduler, PrefillPhase, DecodePhase, Router)
 LEVELS = ("medium", "high")
+CHANCE = ("draw", "draw_by", "draw_by_cost")
+PLAIN_ROUTERS = ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity", "RoundRobin")
 NOT_ASKED = {
     "ChunkedPrefill": {"tokens_to_compute"},  # for policies that process whole prompts
     "PrefillFirst": {"tokens_to_compute"},
@@ -39,7 +41,11 @@ NOT_ASKED = {
     "StaticBatching": {"repeats", "extend", "preempt", "victim"},
     "VLLMv0": {"repeats", "extend"},
     "PagedKVCache": {"holds", "foresee", "spare_blocks", "grow_shared", "took_unshared", "release_shared"},
-    **{router: {"draw"} for router in ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity", "RoundRobin")},
+    **{router: {*CHANCE, "refusal", "priority_of"} for router in PLAIN_ROUTERS},
+    "KVAware": {"draw", "draw_by", "refusal", "priority_of"},
+    "Random": {"draw_by", "draw_by_cost", "refusal", "priority_of"},
+    "SLOClass": {"draw_by_cost"},
+    "Shedding": set(CHANCE),
 }
 """Methods that a module has and its engine does not call: what it inherits, and what others need."""
 HOST_BLOCKS = 40

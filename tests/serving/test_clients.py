@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 from frameworks.central_queue import CentralQueue
 from frameworks.chunked_prefill import ChunkedPrefill
+from frameworks.kv_aware import KVAware
 from frameworks.least_kv import LeastKV
 from frameworks.priority import Priority
 from frameworks.round_robin import RoundRobin
+from frameworks.shedding import Shedding
+from frameworks.slo_class import SLOClass
 from frameworks.static_batching import StaticBatching
 from simsys.framework import Router, Scheduler
 from simsys.model.batch import Batch
@@ -40,7 +43,7 @@ AMPLE = Limits(num_blocks=1000)
 CASES = {
     "seed": st.integers(0, 1_000_000),
     "policy": st.sampled_from(POLICIES),
-    "router": st.sampled_from(ROUTERS),
+    "router": st.sampled_from((*ROUTERS, KVAware, Shedding, SLOClass)),
     "replicas": st.integers(1, 3),
     "prefix_caching": st.booleans(),
     "swap_blocks": st.sampled_from([None, 5, 1000]),

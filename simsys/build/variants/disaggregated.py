@@ -73,7 +73,12 @@ def modules_of_decoding(parts: Parts, found: Findings) -> None:
     """The router and the scheduler of decode replicas exist."""
     split = parts.config.serving.disaggregated if parts.config.serving is not None else None
     if split is not None:
-        known_module(split.decode_router, Router, (*DISAGGREGATED, "decode_router"), found)
+        place = (*DISAGGREGATED, "decode_router")
+        if (
+            known_module(split.decode_router, Router, place, found)
+            and FRAMEWORKS.get(split.decode_router, Router).sheds
+        ):
+            found.error(place, f"{split.decode_router} sheds requests, which a prefill replica has accepted already")
         known_module(split.decode_scheduler, Scheduler, (*DISAGGREGATED, "decode_scheduler"), found)
 
 
