@@ -44,7 +44,7 @@ class Engine(Leaving):
 
     @property
     def queued(self) -> int:
-        """Requests that wait here, on their way to the scheduler or in its queue."""
+        """Requests that wait here: on their way to the scheduler, in its queue, or for cached prefixes."""
         held = 0 if self._intake is None else self._intake.held
         return len(self.scheduler.waiting) + len(self.scheduler.aside) + held
 

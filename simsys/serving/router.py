@@ -32,11 +32,10 @@ class Router(Configurable, ABC):
     needs_prefix_caching: ClassVar[bool] = False
     """Whether it looks for cached prefixes, so that a scenario without prefix caching is refused."""
 
-    shares_queue: ClassVar[bool] = False
-    """Whether all replicas admit requests from one queue, so that none of them may set a request aside."""
-
     sheds: ClassVar[bool] = False
     """Whether it may reject requests (`refusal`)."""
+    shares_queue: ClassVar[bool] = False
+    """Whether all replicas admit requests from one queue, so that none of them may set a request aside."""
 
     def __init__(self, replicas: Sequence[Engine], seed: int, options: Any = None) -> None:
         self.replicas = replicas
