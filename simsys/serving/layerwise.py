@@ -58,11 +58,11 @@ class Push:
 
 
 class PushingPrefill(PrefillPhase):
-    """A prefill phase that tells when steps begin and end.
+    """A prefill phase that reports the begin and the end of steps.
 
     Args:
         engine: The engine.
-        handover: What is told.
+        handover: Receives the reports.
         prefill: The phase.
     """
 

@@ -32,7 +32,7 @@ class PrefillPhase(ABC):
     """
 
     in_single_steps: ClassVar[bool] = False
-    """Whether it is to be told of each step with prompts, so that runs of several are not simulated at once."""
+    """Whether `work` and `finish` are needed for each step, so that several steps are not simulated at once."""
 
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
