@@ -165,7 +165,7 @@ class EngineState(ABC):
         self._pausing = False
 
     @abstractmethod
-    def happen(self) -> None:
+    def happen(self) -> float:
         """Wake, after all else of this moment."""
 
     @abstractmethod
