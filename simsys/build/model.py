@@ -11,6 +11,7 @@ from simsys.config.places import located
 from simsys.errors import ConfigError, Problem, UsageError
 from simsys.input_files import path_from
 from simsys.model.custom import build_custom
+from simsys.model.first_layers import first_layers
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.model import Model
 from simsys.model.model_db import load_model, model_names
@@ -44,15 +45,19 @@ def build_model(config: ModelConfig, folder: Path) -> Model:
         UsageError: If the description is incomplete.
     """
     if config.name is not None and config.layers is None:
-        return load_model(config.name)
+        return _shortened(load_model(config.name), config)
     if config.huggingface is not None:
-        return read_huggingface(path_from(folder, config.huggingface), config.assume)
+        return _shortened(read_huggingface(path_from(folder, config.huggingface), config.assume), config)
     if config.layers is not None:
         return build_custom(config.name or config.model_type or "custom", config.layers)
     assert config.model_type is not None
     if config.num_layers is None and config.hidden_size is None:
         return load_model(config.model_type)
     return _transformer(config)
+
+
+def _shortened(model: Model, config: ModelConfig) -> Model:
+    return model if config.num_layers is None else first_layers(model, config.num_layers)
 
 
 def read_huggingface(path: Path, assume: str | None = None) -> Model:

@@ -125,7 +125,7 @@ class TrainingJob(TrainingSetup):
         for chunks in self.stages:
             experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
             rest = ordered_sum(chunk.parameters for chunk in chunks) - experts - self.tied_parameters
-            held.append((rest + experts * self.layout.expert) / self.layout.replicas)
+            held.append(rest / self.layout.replicas + experts * self.layout.expert / self.layout.expert_replicas)
         copied_bytes = checkpoint_bytes(max(held), self.precision, self.settings.optimizer, self.shards)
         slowest = min(self.cluster.specs, key=lambda spec: spec.pcie_bytes_per_s)
         return build_checkpoints(self.settings.checkpoint, slowest, self.checkpoint_bytes, copied_bytes)
@@ -270,6 +270,7 @@ def training_job(config: SimulationConfig, cluster: Cluster, model: Model, engin
         pipeline=parallelism.pp_stages,
         expert=parallelism.ep_degree,
         order=parallelism.axes,
+        whole_experts=parallelism.whole_experts,
     )
     precision = training_precision(settings, cluster.spec)
     return TrainingJob(config, settings, cluster, model, engine, layout, precision)

@@ -93,7 +93,9 @@ class TrainingSetup:
             self.trained_model,
             self.layout.tensor,
             self.config.parallelism.sequence_parallel,
-            experts=Experts(self.layout.expert, load) if self.layout.expert > 1 else None,
+            experts=(
+                Experts(self.layout.expert, load, whole=self.layout.whole_experts) if self.layout.expert > 1 else None
+            ),
             context_degree=self.layout.context,
             overlap=self.config.parallelism.tp_overlap,
         )
@@ -192,7 +194,7 @@ class TrainingSetup:
     def expert_shards(self) -> Shards:
         """The division of the states of experts that are divided among ranks."""
         module, options = self.data_parallel
-        return module.shards(options, self.layout.replicas // self.layout.expert)
+        return module.shards(options, self.layout.expert_replicas // self.layout.expert)
 
     def _batch(self, samples: int, *, fused: bool) -> Batch:
         answer = self.config.model.decoder_sequence_length

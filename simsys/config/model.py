@@ -13,7 +13,8 @@ class ModelConfig(FrozenModel):
     """The model: a name of the model DB, a Hugging Face ``config.json``, an architecture, or layers.
 
     Exactly one of ``name``, ``huggingface``, ``layers`` and ``model_type`` with its sizes. A Hugging Face model of an
-    unknown type can be read as a known type: `assume` names it, such as ``llama``.
+    unknown type can be read as a known type: `assume` names it, such as ``llama``. With a name or a ``config.json``,
+    `num_layers` keeps only the first layers, as in proxies of large models.
     """
 
     name: str | None = Field(default=None, description="Model of the model DB (simsys list models)")
@@ -24,7 +25,9 @@ class ModelConfig(FrozenModel):
     model_type: str | None = Field(
         default=None, description="Architecture that the sizes describe, such as gpt or llama"
     )
-    num_layers: PositiveInt | None = Field(default=None, description="Layers (transformer blocks)")
+    num_layers: PositiveInt | None = Field(
+        default=None, description="Layers; of a model with a name, only its first layers are used"
+    )
     hidden_size: PositiveInt | None = Field(default=None, description="Size of the hidden states")
     num_attention_heads: PositiveInt | None = Field(default=None, description="Attention heads")
     num_key_value_heads: PositiveInt | None = Field(

@@ -75,7 +75,8 @@ class ParallelismConfig(FrozenModel):
     `sequence_parallel` divides norms and dropout, which tensor parallelism leaves whole, by tokens. `tp_overlap` cuts
     the matrix products of tensor parallelism so that communication overlaps with them. `scatter_gather` divides the
     activations that a pipeline stage sends among the tensor-parallel ranks. With `p2p_overlap` a stage computes during
-    its sends. `expert_skew` is the load of the busiest expert-parallel rank divided by the mean.
+    its sends. With `expert_tp_degree` 1, tensor parallelism leaves experts whole, and `ep_degree` divides them among
+    its ranks, too. `expert_skew` is the load of the busiest expert-parallel rank divided by the mean.
     `expert_capacity_factor` is the capacity of an expert divided by its mean load; further tokens are dropped.
 
     In serving, a replica has `attention_dp` data-parallel ranks of `tp_degree` GPUs, each with its own requests and KV
@@ -89,6 +90,7 @@ class ParallelismConfig(FrozenModel):
         "tensor_model_parallel_size": "tp_degree",
         "context_parallel_size": "cp_degree",
         "expert_model_parallel_size": "ep_degree",
+        "expert_tensor_parallel_size": "expert_tp_degree",
         "pipeline_parallel_size": "pp_stages",
         "pipeline_model_parallel_size": "pp_stages",
         "pp_degree": "pp_stages",
@@ -120,6 +122,10 @@ class ParallelismConfig(FrozenModel):
         default=1,
         description="Expert-parallel degree; divides the ranks that hold the same weights",
     )
+    expert_tp_degree: PositiveInt | None = Field(
+        default=None,
+        description="Tensor-parallel degree of routed experts in training: 1 or, by default, tp_degree",
+    )
     expert_skew: Annotated[float, Field(ge=1, le=1e6)] = Field(
         default=1.0, description="Load of the busiest expert-parallel rank, divided by the mean"
     )
@@ -146,6 +152,11 @@ class ParallelismConfig(FrozenModel):
     order: RankOrder = Field(
         default="tp-cp-ep-dp-pp", description="Axes of the ranks, the fastest varying first, as in Megatron-LM"
     )
+
+    @property
+    def whole_experts(self) -> bool:
+        """Whether tensor parallelism leaves experts whole."""
+        return self.expert_tp_degree == 1 < min(self.tp_degree, self.ep_degree)
 
     @property
     def parts(self) -> frozenset[str]:

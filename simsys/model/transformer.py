@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simsys.model.encoder_decoder import with_decoder
+from simsys.model.feed_forward import feed_forward_elements, mlp_operators, moe_operators
+from simsys.model.hybrid import hybrid_layers
 from simsys.model.mixed_attention import indexer, linear_attention, projections
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Split
@@ -22,10 +24,8 @@ __all__ = ["TransformerArchitecture", "build_transformer", "gpt_architecture"]
 # afterwards (Llama 3: Grattafiori et al. 2024, §3.4).
 LONGEST_DEFAULT_SEQUENCE = 8192
 
-# Of each grouped product (top-k, sorting, gathering, quantising, the product, scattering) and of the pieces of latent
-# attention. Fitted, not counted: the host time of prompts on engines without CUDA graphs for them, over that of dense
-# layers (ai-dynamo/aiconfigurator silicon samples at up to 16 requests).
-ROUTED_LAUNCHES, LATENT_LAUNCHES = 9, 12
+# Of the pieces of latent attention. Fitted, as `simsys.model.feed_forward.ROUTED_LAUNCHES`.
+LATENT_LAUNCHES = 12
 
 
 def build_transformer(architecture: TransformerArchitecture) -> Model:
@@ -33,14 +33,16 @@ def build_transformer(architecture: TransformerArchitecture) -> Model:
 
     A model with `dense_layers_first` has two kinds of layer, ``dense_layer`` and ``moe_layer``; one with windows or
     linear attention has ``window_layer`` or ``linear_layer`` before ``layer``, stored together, as the time of a pass
-    is independent of the order; any other has ``layer``. The head of an encoder is the pooler and the
-    masked-language-model decoder, tied to the embedding; the pooler's weights count but not its FLOP (it works on one
-    token a sequence). An encoder-decoder has ``decoder_layer`` after the encoder's layers.
+    is independent of the order; one with Mamba has those of `simsys.model.hybrid`; any other has ``layer``. The head
+    of an encoder is the pooler and the masked-language-model decoder, tied to the embedding; the pooler's weights
+    count but not its FLOP (it works on one token a sequence). An encoder-decoder has ``decoder_layer`` after the
+    encoder's layers.
     """
     a = architecture
     dense = a.dense_layers if a.experts > 1 else a.num_layers
     default_length = min(a.max_context_tokens, LONGEST_DEFAULT_SEQUENCE)
-    blocks = (_embedding(a), *_layers(a, dense), _head(a))
+    layers = hybrid_layers(a, _attention_operators(a)) if a.mamba_layers else _layers(a, dense)
+    blocks = (_embedding(a), *layers, _head(a))
     return Model(
         name=a.name,
         family="encoder_decoder" if a.decoder_layers else "decoder" if a.causal else "encoder",
@@ -85,25 +87,6 @@ def _layers(a: TransformerArchitecture, dense: int) -> list[Block]:
     return layers
 
 
-def _routed(a: TransformerArchitecture, name: str, inner: int, columns: int, split: Split) -> Operator:
-    """Return the operators for routed experts: each token makes `experts_per_token` rows."""
-    k = a.experts_per_token
-    return Operator(
-        name,
-        OperatorKind.GEMM,
-        split,
-        parameters=float(a.experts * inner * columns),
-        rows_per_token=float(k),
-        columns=columns,
-        inner=inner,
-        flop_per_token=2.0 * inner * columns * k,
-        elements_per_token=float((inner + columns) * k),
-        experts=a.experts,
-        experts_per_token=k,
-        launches=ROUTED_LAUNCHES,
-    )
-
-
 def _embedding(a: TransformerArchitecture) -> Block:
     h = a.hidden_size
     rows = a.vocab_size + a.token_types + (a.max_context_tokens if a.learned_positions else 0)
@@ -137,7 +120,7 @@ def _head(a: TransformerArchitecture) -> Block:
 def _layer(
     a: TransformerArchitecture, name: str, attention: tuple[Operator, ...], *, moe: bool, spread: bool
 ) -> Block:
-    mlp = _moe_operators(a) if moe else _mlp_operators(a, "", a.intermediate_size)
+    mlp = moe_operators(a) if moe else mlp_operators(a, "", a.intermediate_size)
     if a.sandwich_norms:
         attention = (*attention, memory("attention_output_norm", 2 * a.hidden_size, parameters=a.hidden_size))
         mlp = (*mlp, memory("mlp_output_norm", 2 * a.hidden_size, parameters=a.hidden_size))
@@ -217,31 +200,6 @@ def _attention_kernels(
     return [prompt, decode] if a.causal else [prompt]
 
 
-def _mlp_operators(a: TransformerArchitecture, prefix: str, width: int) -> tuple[Operator, ...]:
-    h, wide = a.hidden_size, 2 * width if a.gated_mlp else width
-    return (
-        gemm(f"{prefix}{'gate_up' if a.gated_mlp else 'up'}", h, wide, Split.COLUMN, bias=a.biases),
-        memory(f"{prefix}activation", wide + width, Split.COLUMN),
-        gemm(f"{prefix}down", width, h, Split.ROW, bias=a.biases),
-    )
-
-
-def _moe_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
-    h, width, k = a.hidden_size, a.expert_intermediate_size, a.experts_per_token
-    wide = 2 * width if a.gated_mlp else width
-    shared = _mlp_operators(a, "shared_", a.shared_experts * width) if a.shared_experts else ()
-    activation = memory("experts_activation", (wide + width) * k, Split.COLUMN)
-    return (
-        gemm("router", h, a.experts, Split.REPLICATED),
-        *shared,
-        # Each token is copied to its k experts' inputs, in the precision of these, and their outputs are summed up.
-        memory("experts_permutation", (3 * k + 2) * h),
-        _routed(a, f"experts_{'gate_up' if a.gated_mlp else 'up'}", h, wide, Split.COLUMN),
-        replace(activation, experts=a.experts, experts_per_token=k),
-        _routed(a, "experts_down", width, h, Split.ROW),
-    )
-
-
 def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[float, float, float]:
     """Elements of 2 bytes that a layer keeps for its backward pass.
 
@@ -251,9 +209,8 @@ def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[floa
     the MLP projection, and two dropout masks of one byte: 10 bytes × hidden for GPT. Divided: queries, keys, values,
     the input of the output projection, and what the MLP keeps (activation input and output: 2 × width; gated: gate,
     up and their product: 3 × width): 24 bytes × hidden for GPT, 34 in all. Latent attention keeps each latent vector
-    before and after its norm, and sandwich norms keep their inputs. Experts keep, for each of the k copies of a token,
-    input and output, and the router its logits. The scores (5·a·s² bytes) are the attention operator's
-    (`score_elements`).
+    before and after its norm, and sandwich norms keep their inputs. The scores (5·a·s² bytes) are the attention
+    operator's (`score_elements`).
     """
     h, heads = a.hidden_size, a.num_attention_heads
     replicated = (6.0 if a.sandwich_norms else 4.0) * h + (h if a.dropout else 0.0)
@@ -263,11 +220,5 @@ def _activation_elements(a: TransformerArchitecture, *, moe: bool) -> tuple[floa
         divided = float(heads * (2 * key + 2 * value))
     else:
         divided = 2.0 * (heads + a.num_key_value_heads) * a.head_size
-    kept_per_width = 3 if a.gated_mlp else 2
-    if not moe:
-        return divided + kept_per_width * a.intermediate_size, replicated, 0.0
-    k = a.experts_per_token
-    replicated += 2 * k * h + a.experts
-    in_experts = kept_per_width * k * a.expert_intermediate_size
-    shared = kept_per_width * a.shared_experts * a.expert_intermediate_size
-    return divided + in_experts + shared, replicated, in_experts + 2.0 * k * h
+    in_mlp, routers, routed = feed_forward_elements(a, moe=moe)
+    return divided + in_mlp, replicated + routers, routed

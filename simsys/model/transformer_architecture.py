@@ -7,27 +7,13 @@ from dataclasses import dataclass, fields
 from simsys.errors import UsageError
 
 _MAY_BE_ZERO = {
-    "decoder_layers",
-    "decoder_sequence_length",
-    "token_types",
-    "expert_intermediate_size",
-    "shared_experts",
-    "dense_layers_first",
-    "q_lora_rank",
-    "kv_lora_rank",
-    "qk_nope_head_size",
-    "qk_rope_head_size",
-    "v_head_size",
-    "dense_layers_between",
-    "window_layers",
-    "sliding_window",
-    "linear_layers",
-    "linear_key_heads",
-    "linear_value_heads",
-    "linear_head_size",
-    "index_tokens",
-    "index_heads",
-    "index_head_size",
+    *("decoder_layers", "decoder_sequence_length", "token_types"),
+    *("expert_intermediate_size", "shared_experts", "expert_latent_size"),
+    *("dense_layers_first", "dense_layers_between"),
+    *("q_lora_rank", "kv_lora_rank", "qk_nope_head_size", "qk_rope_head_size", "v_head_size"),
+    *("window_layers", "sliding_window", "index_tokens", "index_heads", "index_head_size"),
+    *("linear_layers", "linear_key_heads", "linear_value_heads", "linear_head_size"),
+    *("mamba_layers", "mamba_heads", "mamba_head_size", "mamba_state_size", "mamba_groups", "mlp_layers"),
 }
 
 
@@ -61,6 +47,7 @@ class TransformerArchitecture:
         experts_per_token: Experts each token is routed to.
         expert_intermediate_size: MLP width of one expert.
         shared_experts: Experts that every token passes through, in addition to the routed ones.
+        expert_latent_size: Width to which tokens are projected for the routed experts (0: they are not).
         dense_layers_first: Leading layers with a dense MLP.
         dense_layers_between: Further layers with a dense MLP, evenly spread among the others (Llama 4 Maverick).
         q_lora_rank: Latent width of the queries in multi-head latent attention (0: queries are not compressed).
@@ -74,6 +61,13 @@ class TransformerArchitecture:
         linear_key_heads: Query and key heads of these layers.
         linear_value_heads: Value heads of these layers.
         linear_head_size: Width of such a head.
+        mamba_layers: Layers with a Mamba-2 mixer alone, evenly spread. A model with them has one mixer in each layer:
+            Mamba, an MLP or experts, or attention (Nemotron-H).
+        mamba_heads: Heads of a Mamba mixer.
+        mamba_head_size: Width of such a head.
+        mamba_state_size: State of each element of a head.
+        mamba_groups: Groups of heads that share their inputs to and outputs from the state.
+        mlp_layers: Layers of such a model with an MLP or experts alone; the layers with neither have attention.
         index_tokens: Keys that a query attends to, chosen by an indexer (DeepSeek sparse attention; 0: all keys).
         index_heads: Query heads of the indexer.
         index_head_size: Width of such a head, and of the indexer's key of a token.
@@ -111,6 +105,7 @@ class TransformerArchitecture:
     experts_per_token: int = 1
     expert_intermediate_size: int = 0
     shared_experts: int = 0
+    expert_latent_size: int = 0
     dense_layers_first: int = 0
     dense_layers_between: int = 0
     q_lora_rank: int = 0
@@ -124,6 +119,12 @@ class TransformerArchitecture:
     linear_key_heads: int = 0
     linear_value_heads: int = 0
     linear_head_size: int = 0
+    mamba_layers: int = 0
+    mamba_heads: int = 0
+    mamba_head_size: int = 0
+    mamba_state_size: int = 0
+    mamba_groups: int = 0
+    mlp_layers: int = 0
     index_tokens: int = 0
     index_heads: int = 0
     index_head_size: int = 0
@@ -171,6 +172,7 @@ class TransformerArchitecture:
         if self.index_tokens and not (self.latent and self.index_heads and self.index_head_size):
             message = "index_tokens needs latent attention (kv_lora_rank), index_heads and index_head_size"
             raise UsageError(f"model {self.name}: {message}")
+        self._check_mamba()
         if self.window_layers and self.linear_layers:
             raise UsageError(f"model {self.name}: window_layers and linear_layers cannot be combined")
         if self.window_layers + self.linear_layers > self.num_layers:
@@ -178,6 +180,21 @@ class TransformerArchitecture:
                 f"model {self.name}: {self.window_layers + self.linear_layers} window and linear layers exceed "
                 f"num_layers ({self.num_layers})"
             )
+
+    def _check_mamba(self) -> None:
+        """Check the layers of a hybrid with Mamba."""
+        sizes = (self.mamba_heads, self.mamba_head_size, self.mamba_state_size, self.mamba_groups, self.mlp_layers)
+        if not self.mamba_layers:
+            if any(sizes):
+                raise UsageError(f"model {self.name}: mamba sizes and mlp_layers need mamba_layers")
+            return
+        if not all(sizes):
+            message = "mamba_layers needs mamba_heads, mamba_head_size, mamba_state_size, mamba_groups and mlp_layers"
+            raise UsageError(f"model {self.name}: {message}")
+        if self.window_layers or self.linear_layers or self.dense_layers or self.latent or not self.causal:
+            raise UsageError(f"model {self.name}: mamba_layers cannot be combined with other kinds of layers")
+        if self.full_attention_layers < 0:
+            raise UsageError(f"model {self.name}: mamba_layers and mlp_layers exceed num_layers ({self.num_layers})")
 
     def _check_decoder(self) -> None:
         """Check the decoder of an encoder-decoder."""
@@ -209,7 +226,7 @@ class TransformerArchitecture:
     @property
     def full_attention_layers(self) -> int:
         """Layers with full attention, whose cache grows with the context."""
-        return self.num_layers - self.window_layers - self.linear_layers
+        return self.num_layers - self.window_layers - self.linear_layers - self.mamba_layers - self.mlp_layers
 
     @property
     def kv_elements_per_layer(self) -> int:

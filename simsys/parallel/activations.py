@@ -5,10 +5,10 @@ Activations follow Korthikanti et al. 2022, table 2. All sizes are whole bytes, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, groupby
 from math import ceil
 from typing import Literal
 
@@ -92,24 +92,23 @@ def block_memories(
     weight_bytes: float = 0.0,
     gradient_bytes: float = 0.0,
 ) -> tuple[BlockMemory, ...]:
-    """Memory of a micro-batch in one block of a stretch, or in its two halves if its experts are divided.
+    """Memory of a micro-batch in one block of a stretch, or in its parts if its experts are divided.
 
-    Kept activations of a layer count with its first half; either half recomputes the whole layer. Arguments as for
+    Kept activations of a layer count with its first part; each part recomputes the whole layer. Arguments as for
     `chunk_memory`.
     """
     held = activation_elements(stretch, batch, recompute)
     more = max(0.0, activation_elements(stretch, batch) - held)  # a small block may keep less than its input
-    logits = vocab_size * batch.logits if any(operator.is_head for operator in stretch.operators) else 0.0
+    logits = vocab_size * batch.logits if stretch.has_head else 0.0
     made = []
     for index, (half, _) in enumerate(apart(stretch)):
-        parameters = ordered_sum(operator.parameters for operator in half.operators)
         made.append(
             BlockMemory(
                 kept=0 if index else ceil(held * precision.activation_bytes),
                 recomputed=ceil(more * precision.activation_bytes),
                 logits=0 if precision.activation_bytes >= FP32_BYTES else ceil(logits * FP32_BYTES * LOGIT_COPIES),
-                weights=ceil(parameters * weight_bytes),
-                gradients=ceil(parameters * gradient_bytes),
+                weights=ceil(half.parameters * weight_bytes),
+                gradients=ceil(half.parameters * gradient_bytes),
             )
         )
     return tuple(made)
@@ -158,45 +157,48 @@ def chunk_memory(
         last, tied = blocks[-1], [ceil(tied_parameters * nbytes) for nbytes in (weight_bytes, gradient_bytes)]
         blocks[-1] = replace(last, weights=last.weights - tied[0], gradients=last.gradients - tied[1])
     shared = ceil(chunk.shared_elements_per_token * batch.tokens * precision.activation_bytes)
-    moments = _moments(blocks, shared, gathered)
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),
         shared=shared,
-        peak=max(moments, key=lambda moment: sum(moment.values())),
+        peak=_peak(blocks, shared, gathered),
         gathered=sum(block.weights for block in {"none": [], "units": blocks[-1:], "all": blocks}[gathered]),
     )
 
 
-def _moments(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> Iterator[Mapping[str, int]]:
-    """Memory at the moments of the forward and the backward pass that may be the fullest.
+def _peak(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> dict[str, int]:
+    """Memory at the fullest moment of the forward and the backward pass.
 
     The backward pass goes through the blocks in reverse and frees the activations of each block, so a block is
-    recomputed when less is held by later blocks. Among more than four equal blocks in a row, those within are never
-    fuller than the last.
+    recomputed when less is held by later blocks.
     """
+    sharded = gathered != "none"
     kept = list(accumulate((block.kept for block in blocks), initial=shared))
-    weights = list(accumulate((block.weights for block in blocks), initial=0))
-    places = [place for place in range(len(blocks)) if not _within(blocks, place)]
+    weights = list(accumulate((block.weights for block in blocks), initial=0)) if sharded else [0] * (len(blocks) + 1)
+    places = _places(blocks)
+    moments = []  # activations, recomputed, logits, gathered
     for place in places:
         whole = weights[min(place + 2, len(blocks))] - weights[0 if gathered == "all" else place]
-        yield _moment(kept[place + 1], 0, blocks[place].logits, whole, gathered)
+        moments.append((kept[place + 1], 0, blocks[place].logits, whole))
     for place in reversed(places):
         block = blocks[place]
         whole = weights[place + 1] - weights[0 if gathered == "all" else max(0, place - 1)]
-        yield _moment(kept[place + 1], block.recomputed, block.logits, whole, gathered)
+        moments.append((kept[place + 1], block.recomputed, block.logits, whole))
         if block.gradients:
-            yield _moment(kept[place], 0, 0, whole + block.gradients, gathered)
+            moments.append((kept[place], 0, 0, whole + block.gradients if sharded else 0))
+    activations, recomputed, logits, whole = max(moments, key=sum)
+    parts = {"activations": activations, "recomputed": recomputed, "logits": logits}
+    return {"gathered": whole, **parts} if sharded else parts
 
 
-def _within(blocks: Sequence[BlockMemory], place: int) -> bool:
-    """Whether a block is the middle of five equal ones."""
-    block = blocks[place]
-    return 2 <= place < len(blocks) - 2 and all(blocks[near] is block for near in range(place - 2, place + 3))
-
-
-def _moment(kept: int, recomputed: int, logits: int, whole: int, gathered: Gathered) -> dict[str, int]:
-    sharded = {} if gathered == "none" else {"gathered": whole}
-    return {**sharded, "activations": kept, "recomputed": recomputed, "logits": logits}
+def _places(blocks: Sequence[BlockMemory]) -> list[int]:
+    """Places of blocks that may be the fullest: of more than four equal ones in a row, the first and last two."""
+    places: list[int] = []
+    start = 0
+    for _, run in groupby(blocks, key=id):
+        end = start + sum(1 for _ in run)
+        places += range(start, end) if end - start <= 4 else (start, start + 1, end - 2, end - 1)
+        start = end
+    return places
 
 
 def activation_elements(stretch: RepeatedBlock, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:

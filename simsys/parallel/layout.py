@@ -53,6 +53,8 @@ class Layout:
         expert: Expert-parallel degree: a division of the ranks that hold the same weights.
         order: The axes and, if wanted, ``expert``, the fastest varying first; experts lie in neighbouring ranks of
             ``data`` if ``expert`` comes before it (or is left out), else in distant ones.
+        whole_experts: Whether tensor parallelism leaves experts whole, so that its ranks divide them, too (Megatron
+            Core: ``expert_tensor_parallel_size`` 1).
     """
 
     tensor: int = 1
@@ -61,6 +63,7 @@ class Layout:
     pipeline: int = 1
     expert: int = 1
     order: tuple[str, ...] = AXES
+    whole_experts: bool = False
 
     def __post_init__(self) -> None:
         for axis in (*AXES, "expert"):
@@ -68,10 +71,10 @@ class Layout:
                 raise UsageError(f"the {axis}-parallel degree must be at least 1, not {getattr(self, axis)}")
         if sorted(axis for axis in self.order if axis != "expert") != sorted(AXES) or self.order.count("expert") > 1:
             raise UsageError(f"the order must name each of {', '.join(AXES)} once, not {', '.join(self.order)}")
-        if self.replicas % self.expert:
+        if self.expert_replicas % self.expert:
             raise UsageError(
-                f"the expert-parallel degree {self.expert} does not divide the {self.replicas} ranks that hold the "
-                "same weights (data times context parallelism)"
+                f"the expert-parallel degree {self.expert} does not divide the {self.expert_replicas} ranks that hold "
+                f"the same weights ({'tensor times ' if self.whole_experts else ''}data times context parallelism)"
             )
 
     @property
@@ -83,6 +86,11 @@ class Layout:
     def replicas(self) -> int:
         """Number of ranks with equal weights."""
         return self.context * self.data
+
+    @property
+    def expert_replicas(self) -> int:
+        """Number of ranks among which expert parallelism divides the experts of a stage."""
+        return self.replicas * (self.tensor if self.whole_experts else 1)
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -163,8 +171,10 @@ class Layout:
         if over in AXES:
             return [self._group(self._along(rank, (over,)), over)]
         replicas = self.group(rank, "data").ranks
+        if self.whole_experts:
+            replicas = self._along(rank, ("tensor", "context", "data"))
         spread = "expert" in self.order and self.order.index("expert") > self.order.index("data")
-        run = self.replicas // self.expert if spread else self.expert
+        run = self.expert_replicas // self.expert if spread else self.expert
         if (over == "expert_data") == spread:
             members = [replicas[first : first + run] for first in range(0, len(replicas), run)]
         else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 from simsys.model.model import Block, Model
@@ -14,7 +14,7 @@ from simsys.parallel.segments import Experts, Segment, block_segments, with_laye
 from simsys.sums import ordered_sum
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RepeatedBlock:
     """Equal consecutive blocks: the segments of one block, their number, and the cost of their backward pass.
 
@@ -46,7 +46,7 @@ class RepeatedBlock:
     shared_elements_per_token: float = 0.0
     spread: bool = False
 
-    @property
+    @cached_property
     def checkpointed(self) -> bool:
         """True if full recomputation covers it: every block except embedding and head.
 
@@ -54,10 +54,20 @@ class RepeatedBlock:
         """
         return is_checkpointed(self.operators)
 
-    @property
-    def operators(self) -> Iterator[Operator]:
+    @cached_property
+    def operators(self) -> tuple[Operator, ...]:
         """The rank's share of the operators of one block."""
-        return (operator for segment in self.segments for operator in segment.operators)
+        return tuple(operator for segment in self.segments for operator in segment.operators)
+
+    @cached_property
+    def parameters(self) -> float:
+        """The rank's share of the weights of one block."""
+        return ordered_sum(operator.parameters for operator in self.operators)
+
+    @cached_property
+    def has_head(self) -> bool:
+        """Whether the block computes the logits."""
+        return any(operator.is_head for operator in self.operators)
 
 
 def is_checkpointed(operators: Iterable[Operator]) -> bool:
@@ -66,18 +76,20 @@ def is_checkpointed(operators: Iterable[Operator]) -> bool:
 
 
 def apart(stretch: RepeatedBlock) -> list[tuple[RepeatedBlock, str]]:
-    """A stretch by the kind of group that holds the same weights: divided experts apart from the rest."""
+    """A stretch by the kind of group that holds the same weights: divided experts apart from what is around them."""
     sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
     if not sent:
         return [(stretch, "data")]
-    first = sent[0] + 1
-    return [
+    first, last = sent[0] + 1, sent[-1] + 1
+    after = stretch.segments[last:]
+    parts = [
         (replace(stretch, segments=stretch.segments[:first]), "data"),
-        (replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:]), "expert_data"),
+        (replace(stretch, name=f"{stretch.name} experts", segments=stretch.segments[first:last]), "expert_data"),
     ]
+    return [*parts, (replace(stretch, name=f"{stretch.name} after", segments=after), "data")] if after else parts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ForwardPass:
     """One rank's share of the whole model, or of a piece of it: stretches in order.
 
@@ -111,7 +123,7 @@ class ForwardPass:
         """The rank's share of what several blocks read and all of them together keep once."""
         return max((stretch.shared_elements_per_token for stretch in self.stretches), default=0.0)
 
-    @property
+    @cached_property
     def num_blocks(self) -> int:
         """Blocks, repeated ones counted."""
         return sum(stretch.repeat for stretch in self.stretches)
@@ -123,12 +135,12 @@ class ForwardPass:
         activations = (op.elements_per_token for op in operators if not (op.is_head or op.elements_per_sequence))
         return max(activations, default=0.0)
 
-    @property
+    @cached_property
     def parameters(self) -> float:
         """The rank's share of the weights."""
         return ordered_sum(op.parameters * stretch.repeat for stretch in self.stretches for op in stretch.operators)
 
-    @property
+    @cached_property
     def expert_parameters(self) -> float:
         """What of them belongs to experts that are divided among ranks."""
         return ordered_sum(
@@ -141,7 +153,7 @@ class ForwardPass:
     @property
     def has_head(self) -> bool:
         """Whether the logits are computed here."""
-        return any(operator.is_head for stretch in self.stretches for operator in stretch.operators)
+        return any(stretch.has_head for stretch in self.stretches)
 
 
 def forward_pass(

@@ -19,10 +19,8 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
+from simsys.parallel.kernel_counts import launches_of
 from simsys.parallel.sharding import divided_by_tokens, expert_part, expert_share, shard, wide_share
-
-DENSE_LAUNCHES = 8
-"""Kernels of a dense layer: two norms, four products, attention and an activation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +112,8 @@ class Experts:
             of a part of every one, as engines that serve do.
         wide: How tokens reach them, if several data-parallel ranks of a serving replica share them.
         redundant: Additional replicas of experts on all ranks together.
+        whole: Whether tensor parallelism leaves experts whole: its ranks are among those that divide them, and each
+            sends its part of the tokens (Megatron Core: ``expert_tensor_parallel_size`` 1).
     """
 
     ranks: int
@@ -121,6 +121,7 @@ class Experts:
     over_tensor: bool = False
     wide: WideExperts | None = None
     redundant: int = 0
+    whole: bool = False
 
     def exchange(self, routed: Operator, tensor_degree: int = 1) -> Exchange:
         """The all-to-all that brings tokens to a routed operator, or its results back.
@@ -186,14 +187,14 @@ class _Cutter:
     def _add(self, operator: Operator) -> None:
         own = operator.per_logit
         away = self._experts if operator in self._routed else None
-        as_sent = self._whole and away is not None  # its tokens are where they have to be
+        as_sent = away is not None and (self._whole or away.whole)  # its tokens are where they have to be
         if self._sent is not None and self._routed and operator is self._routed[0]:
             self._cut(self._all_to_all(self._sent, own))
         if self._by_tokens[own] and operator.split is not Split.REPLICATED and not operator.lookup and not as_sent:
             self._cut(_gather_before(operator, self._block, away))
             self._by_tokens[own] = False
         self._pending.append(_share(operator, self._degree, self._heads, away, self._by_tokens[own]))
-        arrived = away is not None and (self._whole or away.wide is not None)  # its results are sent, not added up
+        arrived = as_sent or (away is not None and away.wide is not None)  # its results are sent, not added up
         if self._degree > 1 and not (arrived and self._sent is not None):
             self._complete(operator)
         if self._sent is not None and self._routed and operator is self._routed[-1]:
@@ -232,6 +233,8 @@ def _share(
         return expert_part(operator, away.ranks, away.load)
     if away is not None and away.wide is not None:
         return wide_share(operator, away.ranks, away.load, away.wide.tensor, away.wide.replicas)
+    if away is not None and away.whole:
+        return divided_by_tokens(expert_share(operator, away.ranks, away.load), tensor_degree)
     share = shard(operator, tensor_degree, num_key_value_heads)
     if away is not None:
         share = expert_share(share, away.ranks, away.load)
@@ -242,15 +245,9 @@ def with_layers(segments: Sequence[Segment]) -> list[Segment]:
     """A copy with the host overhead of a layer divided among computing segments, and with kernel counts."""
     layers = 1.0 / sum(bool(segment.operators) for segment in segments)
     return [
-        replace(segment, layers=layers if segment.operators else 0.0, launches=_launches(segment.operators))
+        replace(segment, layers=layers if segment.operators else 0.0, launches=launches_of(segment.operators))
         for segment in segments
     ]
-
-
-def _launches(operators: Sequence[Operator]) -> float:
-    """Number of kernels relative to a dense layer."""
-    launched = [operator for operator in operators if operator.kind is not OperatorKind.DECODE_ATTENTION]
-    return sum(operator.launches for operator in launched) / DENSE_LAUNCHES
 
 
 def _gather_before(operator: Operator, block: Block, experts: Experts | None) -> Exchange:

@@ -161,7 +161,7 @@ def _chunk_blocks(chunk: ForwardPass, batch: Batch, settings: StepSettings, voca
 
 
 def _blocks(stretch: RepeatedBlock, batch: Batch, settings: StepSettings, vocab_size: float) -> tuple[Block, ...]:
-    """One block of a stretch, or two if it has experts that are divided among ranks."""
+    """One block of a stretch, or several if it has experts that are divided among ranks."""
     memories = block_memories(stretch, batch, settings.precision, vocab_size=vocab_size, recompute=settings.recompute)
     return tuple(
         _block(half, batch, settings, over, memory, vocab_size)

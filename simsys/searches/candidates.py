@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from simsys.searches.simulated import Task
+from simsys.searches.simulated import Simulations, Task
 
 Simplicity = tuple[float, ...]
 """Smaller for cheaper and simpler candidates."""
@@ -100,8 +100,12 @@ class Space(ABC):
         return "as `simsys run` simulates them"
 
     @abstractmethod
-    def candidates(self) -> Sequence[Candidate]:
-        """The candidates that fit; all others are counted by reason."""
+    def candidates(self, processes: Simulations | None = None) -> Sequence[Candidate]:
+        """The candidates that fit; all others are counted by reason.
+
+        Args:
+            processes: Processes that may help.
+        """
 
     @property
     @abstractmethod

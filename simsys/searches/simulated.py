@@ -1,13 +1,15 @@
-"""Stages 2 and 3 of a search: candidates simulated, the most promising first, in processes of their own."""
+"""The work of a search in several processes: closed forms, and candidates simulated, the most promising first."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from enum import Enum
+from functools import partial
 from multiprocessing import get_context
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from simsys.build.job import Job, assemble
 from simsys.build.rules.findings import Findings, unlocated
@@ -19,7 +21,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
 from simsys.metrics.slo import ATTAINMENT
 from simsys.simulation import simulate_job
-from simsys.user_modules import UserModules, looked_for
+from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, end_workers, starting_workers
 
 ROUGH = 0.1
@@ -28,6 +30,9 @@ HOPELESS = 0.05
 """A run ends early if the share of the requests that meet their targets is too small by this much."""
 FEW = 8
 """Simulations below which processes are not worth their start."""
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 class Run(Enum):
@@ -113,7 +118,7 @@ def _greatest_rate(config: SimulationConfig, run: Run) -> Outcome:
 
 
 class Simulations:
-    """Simulates tasks in several processes, or in this one if there is one.
+    """Works in several processes, or in this one if there is one.
 
     Args:
         jobs: Number of processes.
@@ -121,6 +126,8 @@ class Simulations:
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
+        self.cpu_s = 0.0
+        """CPU time of `map` in other processes."""
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Simulations:
@@ -133,6 +140,21 @@ class Simulations:
             end_workers(self._pool)
         elif self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+    def map(self, function: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
+        """The results of a function for each item, in order, as the built-in `map`.
+
+        Args:
+            function: A function that can be sent to other processes.
+            items: Its arguments.
+        """
+        if self.jobs <= 1:
+            yield from map(function, items)
+            return
+        for each in [self._submit(partial(_timed, function, current()), item) for item in items]:
+            found, cpu_s = each.result()
+            self.cpu_s += cpu_s
+            yield found
 
     def run(self, tasks: Sequence[Task], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Outcome]]:
         """Simulate tasks in order, as long as they are wanted when their turn comes.
@@ -154,7 +176,7 @@ class Simulations:
         place = 0
         while True:
             while len(running) < self.jobs + 1 and place < len(tasks) and wanted(place):
-                running[self._submit(tasks[place])] = place
+                running[self._submit(simulated, tasks[place])] = place
                 place += 1
             if not running:
                 return
@@ -162,8 +184,16 @@ class Simulations:
             for each in sorted(done, key=lambda future: running[future]):
                 yield running.pop(each), each.result()
 
-    def _submit(self, task: Task) -> Future[Outcome]:
+    def _submit(self, function: Callable[[Given], Found], item: Given) -> Future[Found]:
         with starting_workers():
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=begin_work)
-            return self._pool.submit(simulated, task)
+            return self._pool.submit(function, item)
+
+
+def _timed(function: Callable[[Given], Found], modules: UserModules, item: Given) -> tuple[Found, float]:
+    """The result of a function, and the CPU time of it."""
+    started_s = time.process_time()
+    with looked_for(modules):
+        found = function(item)
+    return found, time.process_time() - started_s

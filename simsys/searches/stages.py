@@ -60,11 +60,11 @@ class Search:
 
     def run(self) -> SearchResult:
         """Carry it out."""
-        candidates = self.closed_forms()
-        if self.space.sized:
-            answers = self._smallest(cast("list[SizedCandidate]", candidates))
-        else:
-            with Simulations(self.jobs) as simulations:
+        with Simulations(self.jobs) as simulations:
+            candidates = self.closed_forms(simulations)
+            if self.space.sized:
+                answers = self._smallest(cast("list[SizedCandidate]", candidates), simulations)
+            else:
                 answers = self._finalists(self._simulated(candidates, simulations), simulations)
         growing = sum(answer.metrics.get("steady") == 0 for _, answer in answers)
         if growing:
@@ -89,12 +89,13 @@ class Search:
             self.space.noun,
         )
 
-    def closed_forms(self) -> list[Candidate]:
+    def closed_forms(self, processes: Simulations) -> list[Candidate]:
         """Stage 1: the candidates that fit, the one with the best bound first."""
         started_s = time.process_time()
-        found = [each for each in self.space.candidates() if self._may_hold(each)]
+        found = [each for each in self.space.candidates(processes) if self._may_hold(each)]
         self.reasons += self.space.reasons
-        cpu_s, count, noun = time.process_time() - started_s, self.space.considered, self.space.noun
+        cpu_s = time.process_time() - started_s + processes.cpu_s
+        count, noun = self.space.considered, self.space.noun
         rate = count / cpu_s if cpu_s else 0.0
         self._note(
             f"stage 1: {count:,} {noun} by closed forms, {len(found):,} fit "
@@ -152,39 +153,38 @@ class Search:
             text += f"; the bounds of the other {rest:,} are worse than the best"
         self._note(text)
 
-    def _smallest(self, candidates: Sequence[SizedCandidate]) -> Sequence[Found]:
+    def _smallest(self, candidates: Sequence[SizedCandidate], simulations: Simulations) -> Sequence[Found]:
         """Stages 2 and 3 of a search for the smallest size of each candidate."""
         started_s, noun = time.perf_counter(), self.space.noun
         sizes = Sizes(
             candidates, lambda answer: self.goal.key(answer.value), self.simulations if self.goals else self.top
         )
-        with Simulations(self.jobs) as simulations:
-            answers = sizes.simulate(simulations, partial(self.answer, lod="medium"), self.simulations)
-            self.tried, seconds = sizes.tried, time.perf_counter() - started_s
-            left = sizes.left_out(self.reasons)
-            self.reasons = +self.reasons
-            text = f"stage 2: {sizes.tried:,} {noun} simulated at medium detail, {self.space.shortened}"
-            self._note(f"{text}, bisecting the number of replicas ({seconds:.1f} s)")
-            if left:
-                reason = (
-                    "may be better with few replicas" if self.space.bounded else f"have no bound of {self.goal.metric}"
-                )
-                self.notes.append(
-                    f"{left:,} kinds of {noun} that {reason} were not simulated; --simulations sets the limit"
-                )
-            if self.goals:
-                kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
-                answers = [pair for pair in answers if id(pair[1]) in kept]
-            started_s = time.perf_counter()
-            count = len(answers) if self.goals else self.top
-            found, tried, grown = settled(
-                answers,
-                lambda answer: self.goal.key(answer.value),
-                count,
-                simulations,
-                partial(self.answer, lod=self.lod),
+        answers = sizes.simulate(simulations, partial(self.answer, lod="medium"), self.simulations)
+        self.tried, seconds = sizes.tried, time.perf_counter() - started_s
+        left = sizes.left_out(self.reasons)
+        self.reasons = +self.reasons
+        text = f"stage 2: {sizes.tried:,} {noun} simulated at medium detail, {self.space.shortened}"
+        self._note(f"{text}, bisecting the number of replicas ({seconds:.1f} s)")
+        if left:
+            reason = (
+                "may be better with few replicas" if self.space.bounded else f"have no bound of {self.goal.metric}"
             )
-            self.reasons[LARGER] -= grown
+            self.notes.append(
+                f"{left:,} kinds of {noun} that {reason} were not simulated; --simulations sets the limit"
+            )
+        if self.goals:
+            kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
+            answers = [pair for pair in answers if id(pair[1]) in kept]
+        started_s = time.perf_counter()
+        count = len(answers) if self.goals else self.top
+        found, tried, grown = settled(
+            answers,
+            lambda answer: self.goal.key(answer.value),
+            count,
+            simulations,
+            partial(self.answer, lod=self.lod),
+        )
+        self.reasons[LARGER] -= grown
         self._say_finalists(tried, time.perf_counter() - started_s)
         return found
 

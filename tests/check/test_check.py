@@ -282,7 +282,8 @@ TRAINING_MISTAKES = [
         "model: {name: GPT2-Medium}\nnetwork: {topology_type: custom, edges_file: none.csv}",
         "3:46: network.edges_file: '",
     ),
-    ("GPT2-Medium", "GPT2-Medium, num_layers: 4", "2:28: model.num_layers: num_layers has no effect with name"),
+    ("GPT2-Medium", "GPT2-Medium, num_layers: 40", "2:40: model.num_layers: num_layers 40 exceeds the 24 layers"),
+    ("GPT2-Medium", "GPT2-Medium, hidden_size: 4", "2:28: model.hidden_size: hidden_size has no effect with name"),
     (
         "GPT2-Medium",
         "GPT2-Medium, sequence_length: 2048",

@@ -216,3 +216,47 @@ def test_a_dense_model_has_no_experts() -> None:
     config = config.model_copy(update={"model": type(config.model)(name="Llama3-8B")})
     (problem,) = check_config(config)
     assert problem.message == "Llama3-8B has no experts to divide; use a mixture of experts such as Mixtral-8x7B"
+
+
+WHOLE = {"expert_tp_degree": 1}
+
+
+@pytest.mark.parametrize("expert", [2, 4, 8])
+def test_whole_experts_are_divided_among_tensor_parallel_ranks_too(expert: int) -> None:
+    """Eight experts on 4 x 2 ranks: an eighth of them on each rank, undivided, for ``ep_degree`` 8."""
+    whole = build_job(config_of(expert, data=4, tensor=2, parallelism=WHOLE))
+    held = whole.stages[0][0].expert_parameters
+    assert held == pytest.approx(EXPERT_PARAMETERS / expert, rel=1e-12)
+
+
+def test_whole_experts_compute_as_much_and_send_only_a_rank_s_own_tokens() -> None:
+    """Without gathering: each of the two ranks sends its half of the tokens, to two experts each, and back."""
+    divided, operations = recorded(config_of(4, data=4, tensor=2))
+    whole, others = recorded(config_of(4, data=4, tensor=2, parallelism=WHOLE))
+    assert whole.plans[0][0].flop == pytest.approx(divided.plans[0][0].flop, rel=1e-12)
+    sent = [each for each in others if each["verb"] == "all_to_all"]
+    assert {each["nbytes"] for each in sent} == {TOKENS * HIDDEN * PER_TOKEN * 2.0 / 2}
+
+    def gathered(found: list[dict[str, Any]]) -> int:
+        return sum(each["verb"] == "all_gather" for each in found)
+
+    assert gathered(others) < gathered(operations)
+
+
+def test_gradients_of_whole_experts_are_summed_over_the_ranks_with_equal_ones() -> None:
+    job = build_job(config_of(4, data=4, tensor=2, parallelism=WHOLE))
+    assert job.layout.group(0, "expert").ranks == (0, 1, 2, 3)
+    assert job.layout.group(0, "expert_data").ranks == (0, 4)
+    assert job.layout.group(0, "data").ranks == (0, 2, 4, 6)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "message"),
+    [
+        ({"expert_tp_degree": 4}, "as other layers (2) or not at all (1)"),
+        ({"expert_tp_degree": 1, "ep_degree": 1, "strategy": "TP_DDP"}, "write ep_degree"),
+    ],
+)
+def test_other_divisions_of_experts_are_refused(parallelism: dict[str, Any], message: str) -> None:
+    found = check_config(config_of(4, data=4, tensor=2, parallelism=parallelism))
+    assert any(message in each.message and each.path.startswith("parallelism.expert_tp") for each in found)

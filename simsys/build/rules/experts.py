@@ -45,6 +45,8 @@ def divided_experts(parts: Parts, found: Findings) -> None:
     if given.ep_degree == 1:
         return
     serving, model, ranks = config.serving is not None, parts.model, same_weights(parts)
+    if ranks is not None and given.whole_experts:
+        ranks *= given.tp_degree
     if model is not None and model.experts == 1:
         found.error(EXPERTS, f"{model.name} has no experts to divide; use a mixture of experts such as Mixtral-8x7B")
     elif model is not None and model.experts % given.ep_degree:
@@ -61,11 +63,30 @@ def divided_experts(parts: Parts, found: Findings) -> None:
         near = nearest_divisors(ranks, given.ep_degree, model.experts if model is not None else 0)
         message = f"ep_degree {given.ep_degree} does not divide the {ranks} ranks that hold the same weights"
         suggestion = degrees(config, parts.cluster, "ep_degree", near)
-        found.error(EXPERTS, f"{message} (dp_degree x cp_degree)", suggestion=suggestion)
+        of = "tp_degree x dp_degree x cp_degree" if given.whole_experts else "dp_degree x cp_degree"
+        found.error(EXPERTS, f"{message} ({of})", suggestion=suggestion)
     if given.tp_degree > 1 and not given.sequence_parallel and not serving:
         message = "expert with tensor parallelism needs sequence_parallel: true, so that each token is sent once"
         suggestion = Suggestion([[{"parallelism.sequence_parallel": True}]])
         found.error(EXPERTS, message, suggestion=suggestion)
+
+
+@rule("parallelism.expert_tp_degree")
+def whole_experts(parts: Parts, found: Findings) -> None:
+    """Training divides each expert as the rest of a layer, or not at all."""
+    given, path = parts.config.parallelism, ("parallelism", "expert_tp_degree")
+    if given.expert_tp_degree is None:
+        return
+    if parts.config.serving is not None:
+        message = "expert_tp_degree is for training; in serving it follows from tp_degree, attention_dp and ep_degree"
+        found.error(path, f"{message}; remove it")
+    elif given.expert_tp_degree not in (1, given.tp_degree):
+        message = f"experts are divided by tensor parallelism as other layers ({given.tp_degree}) or not at all (1)"
+        edits = [[{"parallelism.expert_tp_degree": each}] for each in (1, given.tp_degree)]
+        found.error(path, f"{message}, not {given.expert_tp_degree}", suggestion=Suggestion(edits, "write {}"))
+    elif given.expert_tp_degree != given.tp_degree and given.ep_degree == 1:
+        message = "experts that tensor parallelism leaves whole are divided by expert parallelism; write ep_degree"
+        found.error(path, message)
 
 
 @rule("parallelism.attention_dp")

@@ -154,6 +154,7 @@ TABLE: tuple[Correspondence, ...] = (
     switch("parallelism.tp_overlap", "tp-comm-overlap", None),
     Option("parallelism.cp_degree", "context-parallel-size"),
     Option("parallelism.ep_degree", "expert-model-parallel-size"),
+    Option("parallelism.expert_tp_degree", "expert-tensor-parallel-size"),
     Option("parallelism.expert_capacity_factor", "moe-expert-capacity-factor"),
     Option("parallelism.pp_stages", "pipeline-model-parallel-size"),
     switch("parallelism.scatter_gather", None, "no-scatter-gather-tensors-in-pipeline"),

@@ -14,6 +14,9 @@ from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.kinds import Kind, runs
 from simsys.framework import TrainingFramework, TrainingPlan
 
+MORE = 10
+"""By how much iterations may differ more than cycles: the rounding of a cycle counts as often as it is left out."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phase:
@@ -57,7 +60,7 @@ class Iteration:
 
     def same_as(self, other: Iteration, end_s: float) -> bool:
         """True if another iteration that ended at about `end_s` has equal parts, except for rounding."""
-        rounding_s = rounding_of(self.seconds, end_s)
+        rounding_s = MORE * rounding_of(self.seconds, end_s)
         mine, others = ((each.data_s, each.work_s, each.checkpoint_s) for each in (self, other))
         return all(abs(a_s - b_s) <= rounding_s for a_s, b_s in zip(mine, others, strict=True))
 

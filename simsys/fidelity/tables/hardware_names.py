@@ -71,6 +71,8 @@ _CARDS = re.compile(r"((?:\d+\s*[xX]\s*)+)(?:[HENX]DR)?\s*(\d+)\s*[gG](B(?:/s|ps
 """Cards of a node and the rate of each, in Gb/s or (last group) GB/s: ``8x400G``, ``8x2x100G``, ``8x50GB/s``."""
 _SHORTEST = 3
 """Length of names, such as ``p5``, that a description may have for other reasons."""
+_TORUS = re.compile(r"torus\s*(\d+(?:\s*x\s*\d+)+)", re.IGNORECASE)
+"""Sides of a torus of chips, such as ``ICI 3D torus 4x4x8``."""
 _OF_NODE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])([bB])?(?:ps|/s)?\s*(?:/|per )\s*node")
 """The rate of all cards of a node, in bits or bytes: ``1600Gbps/node``, ``1.6 Tb/s per node``."""
 _SAME_RATE = 0.05
@@ -117,6 +119,8 @@ def hardware_of(gpu: str, gpus: int, nodes: int, interconnect: str) -> dict[str,
         Unsupported: There is no profile of the GPU, or nodes would have unequal numbers of GPUs.
     """
     machine, named = machine_of(gpu), _named_node(interconnect)
+    if _TORUS.search(interconnect):
+        return {"gpu": machine.gpu, "num_nodes": gpus, "gpus_per_node": 1}
     per_node = _gpus_per_node(machine, machine.domain if named is None else named.domain, gpus, nodes)
     hardware: dict[str, Any] = {
         **_profile(machine.node if named is None else named.node),
@@ -155,6 +159,29 @@ def hardware_of_instance(instance_type: str, gpus: int, nodes: int, interconnect
     if node.nics is None or machine.joins_nodes:
         return hardware
     return _with_rate(hardware, _node_gb_per_s(interconnect), node.nics.count * node.nics.bandwidth / 1e9)
+
+
+def torus_of(gpu: str, gpus: int, interconnect: str) -> dict[str, Any]:
+    """Return the ``network`` of an experiment if chips form a torus of their own links; empty if they do not.
+
+    Every chip has two links in each dimension, which share the bandwidth of its profile.
+
+    Raises:
+        Unsupported: There is no profile of the GPU, or the sides do not make the number of GPUs.
+    """
+    stated = _TORUS.search(interconnect)
+    if stated is None:
+        return {}
+    dims = [int(side) for side in re.findall(r"\d+", stated[1])]
+    if math.prod(dims) != gpus or len(dims) not in (2, 3):
+        raise Unsupported("the sides of the torus do not make the number of GPUs")
+    links = load_gpu(machine_of(gpu).gpu).link
+    return {
+        "topology_type": f"torus_{len(dims)}d",
+        "dims": dims,
+        "link_bandwidth": f"{links.bandwidth / 1e9 / (2 * len(dims)):g} GB/s",
+        "base_latency": f"{links.latency:g} s",
+    }
 
 
 def _with_rate(hardware: dict[str, Any], stated: float | None, usual: float) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def model_of(row: Row) -> dict[str, Any]:
     if kind is not None:
         name = _database_name(row.text("model"))
         if arch == "moe" and row.text("layers"):
-            raise Unsupported("a mixture of experts with a number of layers of its own")
+            length["num_layers"] = row.whole("layers")
         if arch == "enc-dec" and length:
             length["decoder_sequence_length"] = length["sequence_length"]
         return {"name": name, **length}

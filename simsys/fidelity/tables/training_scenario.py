@@ -8,13 +8,16 @@ from typing import Any
 
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.engine_names import Habits, engine_of, habits_of
+from simsys.fidelity.tables.hardware_names import torus_of
 from simsys.fidelity.tables.machine_columns import hardware_of_row
 from simsys.fidelity.tables.table import Row
 from simsys.fidelity.tables.training_models import layers_of, model_of
+from simsys.fidelity.tables.training_recipes import with_recipe
 from simsys.fidelity.tables.words import meaning, training_words
 
 ITERATIONS = 1
 """Simulated iterations; all are equal."""
+_MESH = re.compile(r"\bfsdp \d+ x fsdp_transpose \d+ x data (\d+)", re.IGNORECASE)
 _ZERO_GROUP = re.compile(r"zero1 group(?: size)? (\d+)", re.IGNORECASE)
 
 
@@ -64,14 +67,17 @@ def scenario_of(row: Row) -> dict[str, Any]:
     layers = layers_of(row)
     engine = engine_of(row.text("engine"), row.text("group"), row.text("source"))
     degrees = Degrees.of(row, gpus, layers)
-    nodes = row.whole("nodes", -(-gpus // 8))
-    return {
+    nodes, interconnect = row.whole("nodes", -(-gpus // 8)), row.text("interconnect")
+    found = {
         "name": "row",
-        "hardware": hardware_of_row(row, gpus, nodes, interconnect=row.text("interconnect")),
+        "hardware": hardware_of_row(row, gpus, nodes, interconnect=interconnect),
         "model": model_of(row),
         "parallelism": _parallelism(row, degrees, layers, engine),
         "training": _training(row, degrees, engine),
     }
+    if torus := torus_of(row.text("gpu"), gpus, interconnect):
+        found["network"] = torus
+    return with_recipe(row, found)
 
 
 def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[str, Any]:
@@ -126,10 +132,10 @@ def _data_parallel(row: Row) -> str:
     strategy, stage = row.text("strategy"), row.text("zero_stage")
     if "LoRA" in strategy:
         raise Unsupported("training of adapters (LoRA) is not modelled")
-    parts = set(re.split(r"[-+_ ]+", strategy))
+    parts = set(re.split(r"[-+_ ]+", re.sub(r"\(.*?\)", "", strategy)))
     if unknown := parts - {"single", "TP", "PP", "CP", "EP", "DP", "DDP", "FSDP", "HSDP", "ZeRO", "ZeRO1", "ZeRO2"}:
         raise Unsupported(f"unknown strategy {sorted(unknown)[0]!r}")
-    if "HSDP" in parts:
+    if "HSDP" in parts or _shard_replicas(row) > 1:
         return "HSDP"
     if "FSDP" in parts or stage == "3":
         return "FSDP"
@@ -182,9 +188,17 @@ def _options(row: Row, degrees: Degrees, habits: Habits, precision: str) -> dict
         found["shard_size"] = min(int(size[1]), degrees.data)
     if kind == "ZERO1" and habits.broadcast_parameters:
         found["broadcast_parameters"] = True
+    if kind == "HSDP" and (replicas := _shard_replicas(row)) > 1:
+        found["shard_size"] = degrees.data // replicas
     if kind == "FSDP" and row.text("zero_stage") == "2":
         found["reshard_after_forward"] = False
     return found
+
+
+def _shard_replicas(row: Row) -> int:
+    """Return the replicas of fully sharded models that the notes state (MaxText: ``fsdp 64 x ... x data 8``)."""
+    stated = _MESH.search(row.text("notes"))
+    return int(stated[1]) if stated is not None and "FSDP" in row.text("strategy") else 1
 
 
 def batch_of(row: Row, degrees: Degrees) -> tuple[int, int]:

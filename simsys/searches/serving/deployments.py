@@ -31,6 +31,7 @@ from simsys.searches.serving.sized import SizedShapes
 from simsys.searches.serving.steps import Collectives
 from simsys.searches.serving.targets import required_share
 from simsys.searches.serving.values import JUDGED, PRICED, is_bounded, is_cost
+from simsys.searches.simulated import Simulations
 
 MOST_DEPLOYMENTS = 20_000_000
 """Most deployments of a search."""
@@ -133,7 +134,7 @@ class Deployments(Space):
 
     # ---- the space
 
-    def candidates(self) -> list[Deployment]:
+    def candidates(self, processes: Simulations | None = None) -> list[Deployment]:
         """The deployments that fit; the others are counted by reason."""
         found: list[Deployment] = []
         for outer, fleet, axes in self._spaces(outer_settings(self.asked, KEYS, FOLLOWS)):

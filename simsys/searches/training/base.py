@@ -97,6 +97,7 @@ class Base:
             pipeline=division.pipeline,
             expert=division.expert,
             order=self.config.parallelism.axes,
+            whole_experts=self.config.parallelism.expert_tp_degree == 1 < min(division.tensor, division.expert),
         )
 
     def stages_lie_alike(self, division: Division) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import pickle
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import groupby
 from typing import Any, ClassVar
 
 from simsys.build.rules import Parts, apply_rules
@@ -14,7 +18,7 @@ from simsys.errors import UsageError
 from simsys.searches.candidates import Candidate, Simplicity, Space, too_large
 from simsys.searches.goal import MEMORY_SHARE, NUM_GPUS, Goal
 from simsys.searches.scenarios import count_of, is_written, outer_settings, scenarios
-from simsys.searches.simulated import Task
+from simsys.searches.simulated import Simulations, Task
 from simsys.searches.training.axes import FOLLOWS, KEYS, layout_axes
 from simsys.searches.training.base import Base
 from simsys.searches.training.closed_forms import ClosedForms, Fitting
@@ -24,6 +28,8 @@ from simsys.user_modules import current
 
 MOST_LAYOUTS = 20_000_000
 """Most layouts of a search."""
+MANY_LAYOUTS = 40_000
+"""Layouts of a scenario from which several processes find those that fit sooner than one."""
 ONE_ITERATION = {"simulation.lod": "medium", "training.num_iterations": 1}
 """Settings of a simulation in stage 2."""
 UNDIVIDED = "the degrees do not divide the number of GPUs"
@@ -131,11 +137,11 @@ class Layouts(Space):
         keys = [key for key in KEYS if is_written(self.config, key) and key not in varied]
         return {key: _value(self.config, key) for key in keys}
 
-    def candidates(self) -> list[LayoutCandidate]:
+    def candidates(self, processes: Simulations | None = None) -> list[LayoutCandidate]:
         """The layouts that fit; the others are counted by reason."""
         found: list[LayoutCandidate] = []
         for settings, base, axes in self._spaces(outer_settings(self.asked, KEYS, FOLLOWS)):
-            found += self._fitting(settings, base, axes)
+            found += self._fitting(settings, base, axes, processes)
         return found
 
     def _spaces(self, outer: Mapping[str, list[Any]]) -> list[tuple[dict[str, Any], Base, Axes]]:
@@ -156,23 +162,34 @@ class Layouts(Space):
             found.append((settings, base, axes))
         return found
 
-    def _fitting(self, settings: Mapping[str, Any], base: Base, axes: Axes) -> list[LayoutCandidate]:
+    def _fitting(
+        self, settings: Mapping[str, Any], base: Base, axes: Axes, processes: Simulations | None
+    ) -> list[LayoutCandidate]:
         """The layouts of a scenario that fit; the others are counted."""
-        forms = ClosedForms(base, axes, computed=needs_energy(self.goal))
-        found = list[LayoutCandidate]()
         divisions = list(axes.divisions(base.cluster.num_gpus, base.tokens))
         if not divisions:
             self.reasons[f"{UNDIVIDED} ({base.cluster.num_gpus})"] += axes.points
             self.considered += axes.points
+        allowed, layouts = list[Division](), 0
         for division in divisions:
             size = axes.size(division)
             self.considered += size
             if problem := division_problem(base, division, axes):
                 self.reasons[problem] += size
-                continue
-            for fitting in forms.candidates(division):
-                found.append(LayoutCandidate(base, settings, fitting, self._least_key(base, fitting)))
-        self.reasons.update(forms.reasons)
+            else:
+                allowed.append(division)
+                layouts += size
+        computed, found = needs_energy(self.goal), list[LayoutCandidate]()
+        results: Iterable[Fittings]
+        if processes is None or processes.jobs <= 1 or layouts < MANY_LAYOUTS:
+            results = [_fitting_layouts(ClosedForms(base, axes, computed=computed), allowed)]
+        else:
+            question = pickle.dumps((base.config, self.asked.over, computed))
+            parts = [list(part) for _, part in groupby(allowed, key=lambda each: (each.tensor, each.context))]
+            results = processes.map(partial(_fitting_elsewhere, question), parts)
+        for fittings, reasons in results:
+            found += [LayoutCandidate(base, settings, each, self._least_key(base, each)) for each in fittings]
+            self.reasons.update(reasons)
         return found
 
     def _least_key(self, base: Base, fitting: Fitting) -> float:
@@ -184,6 +201,29 @@ class Layouts(Space):
         if self.goal.metric == NUM_GPUS:
             return self.goal.key(float(base.cluster.num_gpus))
         return fitting.bound_s
+
+
+Fittings = tuple[list[Fitting], Counter[str]]
+"""Layouts that fit, and how many do not, by reason."""
+
+
+def _fitting_layouts(forms: ClosedForms, divisions: Sequence[Division]) -> Fittings:
+    return [each for division in divisions for each in forms.candidates(division)], Counter(forms.reasons)
+
+
+def _fitting_elsewhere(question: bytes, divisions: Sequence[Division]) -> Fittings:
+    """As `_fitting_layouts`, in another process."""
+    forms = _closed_forms(question)
+    forms.reasons.clear()
+    return _fitting_layouts(forms, divisions)
+
+
+@lru_cache(maxsize=1)
+def _closed_forms(question: bytes) -> ClosedForms:
+    """The closed forms of a scenario, which a process keeps for further divisions."""
+    config, over, computed = pickle.loads(question)  # from the process that this one works for
+    base = Base.of(config)
+    return ClosedForms(base, layout_axes(base, over), computed=computed)
 
 
 def iterations_repeat(config: SimulationConfig) -> bool:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from simsys.collectives.choose import named
 from simsys.config.experiment import SimulationConfig
 from simsys.executors import LEVELS
+from simsys.executors.cycles import rounding_of
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.iterations.checkpoints import Checkpoints
-from simsys.executors.iterations.training_loop import Phase, TrainingLoop
+from simsys.executors.iterations.training_loop import Iteration, Phase, TrainingLoop
 from simsys.framework import FRAMEWORKS, DataParallel, Rank, Schedule, TrainingFramework, TrainingPlan
 from simsys.metrics.collector import TrainingMetrics
 from simsys.metrics.history import EventHistory
@@ -265,3 +266,14 @@ def test_whatever_holds_training_up_is_told_as_it_is_simulated(
     told, simulated = (loop_rows(phases, prefetch, checkpoint, repeatable=each) for each in (True, False))
     for name, column in simulated.items():
         assert told[name] == pytest.approx(column, rel=1e-12, abs=1e-11), name
+
+
+def test_rounding_of_cycles_that_were_left_out_makes_iterations_no_different():
+    """A cycle may be wrong by a rounding, and counts as often as it was left out."""
+
+    def lasting(seconds: float) -> Iteration:
+        return Iteration(0, 0.0, seconds, 0.0, (), ())
+
+    rounding_s = rounding_of(33.4, 66.8)
+    assert lasting(33.4).same_as(lasting(33.4 + 4.0 * rounding_s), 66.8)
+    assert not lasting(33.4).same_as(lasting(33.4 + 20.0 * rounding_s), 66.8)

@@ -16,11 +16,12 @@ from simsys.fidelity.tables.hardware_names import Machines, machine_of
 from simsys.fidelity.tables.model_names import Models
 from simsys.fidelity.tables.serving_engines import ServingEngines, engine_setup
 from simsys.fidelity.tables.serving_load import Loads
+from simsys.fidelity.tables.training_recipes import TrainingRecipes
 from simsys.fidelity.tables.words import Words, meaning, training_words
 from tests.helpers.places import ROOT
 
 FOLDER = ROOT / "experiments" / "measured"
-KINDS = [Deployments, Loads, Machines, Models, ServingEngines, TrainingEngines, Words]
+KINDS = [Deployments, Loads, Machines, Models, ServingEngines, TrainingEngines, TrainingRecipes, Words]
 
 
 def edited(kind: type[Facts], old: str, new: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:

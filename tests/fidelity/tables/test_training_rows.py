@@ -110,7 +110,6 @@ def test_what_the_degrees_leave_is_data_parallel() -> None:
         ({"gpu": "TPU-v4"}, "no profile of GPU TPU-v4"),
         ({"gpu": "A100-PCIE-40GB"}, "no profile of GPU"),
         ({"arch": "rwkv"}, "no model of kind 'rwkv'"),
-        ({"arch": "moe"}, "a number of layers of its own"),
         ({"layers": "", "model": ""}, "neither a name nor sizes"),
         ({"strategy": "LoRA (TP-DP)"}, "LoRA"),
         ({"strategy": "TP-XP"}, "unknown strategy 'XP'"),
@@ -251,3 +250,27 @@ def test_memory_does_not_make_a_measured_row_infeasible() -> None:
     case = case_of(**huge)
     assert case.run is not None
     assert case.run.figures()[case.figure] > 1.0
+
+
+def test_chips_of_a_torus_are_nodes_of_their_own_with_the_links_of_their_profile() -> None:
+    """Six links share 600 GB/s of TPU7x, and so do the chips' two neighbours in each of three dimensions."""
+    torus = {"gpu": "TPU-v7x-Ironwood", "gpus": "128", "nodes": "32", "interconnect": "ICI 3D torus 4x4x8"}
+    found = scenario(**{**ALONE, **torus, "dp": "128", "strategy": "FSDP(2D)", "global_batch": "256", "tp": "1"})
+    assert found["hardware"] == {"gpu": "TPU-v7x", "num_nodes": 128, "gpus_per_node": 1}
+    assert found["network"]["dims"] == [4, 4, 8]
+    assert found["network"]["link_bandwidth"] == "100 GB/s"
+    assert found["parallelism"]["strategy"] == "FSDP"
+    case = case_of(**{**ALONE, **torus, "gpus": "64", "dp": "64", "global_batch": "128"})
+    assert "torus" in case.reason
+
+
+def test_replicas_of_sharded_models_are_read_from_the_mesh() -> None:
+    cells = {**ALONE, "gpus": "64", "nodes": "8", "dp": "64", "strategy": "FSDP+DP", "global_batch": "128"}
+    found = scenario(**cells, notes="fsdp 32 x fsdp_transpose 1 x data 4 x context 1")
+    assert found["parallelism"]["strategy"] == "HSDP"
+    assert found["training"]["options"]["shard_size"] == 16
+
+
+def test_a_mixture_with_fewer_layers_is_a_proxy() -> None:
+    cells = {**ALONE, "arch": "moe", "model": "DeepSeekV3", "layers": "4", "ep": "8", "strategy": "DDP+EP"}
+    assert scenario(**cells)["model"] == {"name": "DeepSeekV3", "sequence_length": 2048, "num_layers": 4}

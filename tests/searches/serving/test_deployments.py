@@ -15,7 +15,7 @@ def cheapest(seed):
     config, over = random_question(seed)
     question = space(config, over)
     search = Search("", question, question.goal, [], lod="medium", top=1, jobs=1, simulations=1, say=lambda _: None)
-    sizes = Sizes(search.closed_forms(), lambda answer: answer.value, 1)
+    sizes = Sizes(search.closed_forms(Simulations(1)), lambda answer: answer.value, 1)
     with Simulations(1) as simulations:
         found = sizes.simulate(simulations, partial(search.answer, lod="medium"), 10_000)
     every = every_size(space(config, over, judged=False).candidates())

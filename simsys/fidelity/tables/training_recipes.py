@@ -1,0 +1,45 @@
+"""Settings of published recipes, for training runs whose rows leave them out (``measured/training_recipes.yaml``).
+
+A recipe is a file of settings that a program ships for a model on a GPU, such as those of Megatron-Bridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from simsys.fidelity.tables.deployments import Conditions
+from simsys.fidelity.tables.facts import Facts, facts
+from simsys.fidelity.tables.table import Row
+
+
+class Recipe(Conditions):
+    """Settings of the runs for which the conditions hold.
+
+    Args:
+        set: Values by section and setting of an experiment.
+        source: Where the recipe stands.
+    """
+
+    set: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    source: str
+
+
+class TrainingRecipes(Facts):
+    """All recipes; of several that set the same key, the first one that holds counts."""
+
+    filename: ClassVar[str] = "training_recipes.yaml"
+    recipes: tuple[Recipe, ...]
+
+
+def with_recipe(row: Row, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment with the settings of the recipes that a row matches; they replace assumed ones."""
+    found: dict[str, dict[str, Any]] = {}
+    for recipe in facts(TrainingRecipes).recipes:
+        if recipe.hold(row):
+            for section, values in recipe.set.items():
+                found[section] = values | found.get(section, {})
+    changed = {section: {**scenario.get(section, {}), **values} for section, values in found.items()}
+    return {**scenario, **changed}

@@ -1,0 +1,22 @@
+"""Settings of published recipes for rows that leave them out."""
+
+from __future__ import annotations
+
+from simsys.fidelity.tables.table import Row
+from simsys.fidelity.tables.training_recipes import with_recipe
+
+
+def row(**cells: str) -> Row:
+    return Row(cells, "t.csv", 2)
+
+
+def test_mixtures_of_megatron_bridge_have_whole_experts() -> None:
+    given = {"parallelism": {"tp_degree": 2, "ep_degree": 32}, "training": {"engine": "nemo"}}
+    found = with_recipe(row(group="megatron_bridge_moe", tp="2", ep="32"), given)
+    assert found["parallelism"] == {"tp_degree": 2, "ep_degree": 32, "expert_tp_degree": 1}
+    assert found["training"] == given["training"]
+
+
+def test_other_rows_stay_as_they_are() -> None:
+    given = {"parallelism": {"tp_degree": 2}}
+    assert with_recipe(row(group="mine", tp="2", ep="1"), given) == given
