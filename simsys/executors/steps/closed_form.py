@@ -54,8 +54,8 @@ class ClosedFormRuns:
         "_longest",
         "_more",
         "_moved",
-        "_noted_at_once",
         "_op",
+        "_plainly",
         "_plan",
         "_probes",
         "_runs",
@@ -98,7 +98,7 @@ class ClosedFormRuns:
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
         plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
-        self._noted_at_once = self._even if plainly else None  # runs with these durations need no other record
+        self._plainly = plainly  # whether runs with evenly growing durations need no other record than a row
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
@@ -261,13 +261,12 @@ class ClosedFormRuns:
         first, end, times, ended_s = self._from, self._to, self._times, self.due_s
         steps = end - first
         self._from, self.due_s, self._ending = end, inf, True
-        if times is self._noted_at_once:
+        if self._plainly and not times.breakpoints and times.work is None:
             device, started_s, decoding, runs = self._device, self._started_s, self._sequences, self._runs
             device.free_at_s = ended_s
             device.busy_s += ended_s - started_s - steps * times.idle_s
-            growth_s = times.growth_s
-            first_s = times.first_s + growth_s * first if first else times.first_s
-            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, growth_s)
+            first_s = times.first_s + times.growth_s * first if first else times.first_s
+            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, times.growth_s)
             if len(runs) >= NUMBERS:
                 self._log.tell()
         else:
