@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from simsys.metrics.result import RunResult
 from simsys.metrics.saturation import backlog
-from simsys.metrics.serving_log import REJECTED
+from simsys.metrics.serving_log import CANCELLED, REJECTED
 from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty, pretty_memory
 
@@ -180,7 +180,7 @@ def _mostly(result: RunResult) -> str:
 
 
 def _serving(result: RunResult) -> Iterator[Bottleneck]:
-    queueing = _backlog(result) or _waiting(result)
+    queueing = _given_up(result) or _backlog(result) or _waiting(result)
     if queueing is not None:
         yield queueing
     if queueing is not None and result.metrics["gpu_utilization"] > COMPUTE_BUSY:
@@ -223,6 +223,21 @@ def _serving_memory(result: RunResult, preempted: int) -> Bottleneck:
     )
 
 
+def _given_up(result: RunResult) -> Bottleneck | None:
+    """Clients give up while requests wait for longer than they run."""
+    metrics = result.metrics
+    if not metrics.get("cancelled") or metrics.get("mean_waiting", 0.0) <= metrics.get("mean_running", 0.0):
+        return None
+    lost, done = metrics["wasted_tokens"], metrics["total_input_tokens"] + metrics["total_output_tokens"]
+    return Bottleneck(
+        "queueing",
+        metrics["cancelled_share"],
+        f"clients give up {_percent(metrics['cancelled_share'])} of the requests, while {metrics['mean_waiting']:.3g} "
+        f"wait on average; {_percent(lost / max(1, lost + done))} of the computed tokens are wasted",
+        ("more replicas, fewer requests, or retries with a longer backoff (workload.cancellation.retry)",),
+    )
+
+
 def _backlog(result: RunResult) -> Bottleneck | None:
     """Requests arrive faster than they are scheduled, judged over the later half, when batches are full."""
     import numpy as np
@@ -230,7 +245,7 @@ def _backlog(result: RunResult) -> Bottleneck | None:
     arrival_s, admitted_s = (np.asarray(result.rows[name], dtype=float) for name in ("arrival_s", "admitted_s"))
     kept = ~np.isnan(arrival_s)  # the others were not sent before the end of the run
     if result.metrics["failed"]:
-        kept &= np.array([state != REJECTED for state in result.rows["state"]], dtype=bool)
+        kept &= np.array([state not in (REJECTED, CANCELLED) for state in result.rows["state"]], dtype=bool)
     found = backlog(arrival_s[kept], admitted_s[kept])
     if found is None or not found.grows:
         return None
@@ -266,9 +281,6 @@ def _waiting(result: RunResult) -> Bottleneck | None:
             "a higher max_num_seqs or max_num_batched_tokens lets more requests start in the same step",
         ),
     )
-
-
-# --- figures as text ----------------------------------------------------------------------------------------------
 
 
 def _time(seconds: float) -> str:

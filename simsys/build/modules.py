@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from simsys.config.base import Configurable
+from simsys.config.serving import ServingConfig
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, Problem
 from simsys.framework import FRAMEWORKS
@@ -13,6 +14,12 @@ from simsys.framework import FRAMEWORKS
 Module = TypeVar("Module", bound=Configurable)
 SCHEDULER_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
 """Engine settings that schedulers have as options."""
+
+
+def routers_of(settings: ServingConfig) -> list[str]:
+    """The name of the router, and that of the router that it passes requests on to, if it does."""
+    inner = settings.router_options.get("router")
+    return [settings.router, inner] if isinstance(inner, str) else [settings.router]
 
 
 def module_options(name: str, base: type[Module], given: Mapping[str, Any], place: str) -> tuple[type[Module], Any]:

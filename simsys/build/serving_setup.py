@@ -10,6 +10,7 @@ from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.build.expert_setup import ExpertSetup
 from simsys.build.resolved_serving import ResolvedServing
+from simsys.build.serving_precision import precision_of
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.config.experts import ExpertsConfig
@@ -26,6 +27,10 @@ from simsys.parallel.serving_memory import expert_bytes
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.requests import RequestTable
+
+RANK_ORDER = ("tensor", "context", "pipeline", "data")
+"""Consecutive ranks first share layers, then form the stages of a pipeline; a replica has consecutive ranks, as in
+vLLM."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,36 @@ class ServingSetup:
     first_rank: int = 0
     starts_s: float = 0.0
     drawn_requests: RequestTable | None = None
+
+    @classmethod
+    def of(
+        cls,
+        config: SimulationConfig,
+        settings: ResolvedServing,
+        cluster: Cluster,
+        model: Model,
+        engine: EngineProfile,
+        draft: Model | None = None,
+        requests: RequestTable | None = None,
+    ) -> Self:
+        """Make a setup of its parts.
+
+        Args:
+            config: The scenario.
+            settings: Its serving section, with the defaults of the engine.
+            cluster: GPUs and links.
+            model: The model, with the amounts of work for the level of detail.
+            engine: The engine profile.
+            draft: The draft model, if there is one.
+            requests: The requests, if they have been drawn or read already.
+        """
+        given = config.parallelism
+        ranks = given.attention_dp * (given.dp_degree or max(1, cluster.num_gpus // given.shards))
+        layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=ranks, order=RANK_ORDER)
+        precision = precision_of(settings, cluster.spec, model)
+        degrees = given.attention_dp, given.ep_degree
+        parts = config, settings, cluster, model, engine, layout, precision
+        return cls(*parts, *degrees, draft_model=draft, drawn_requests=requests)
 
     @cached_property
     def requests(self) -> RequestTable:
@@ -136,7 +171,7 @@ class ServingSetup:
         return replica_stages(model, tensor=self.layout.tensor, length_skew=skew)[0]
 
     def _stages(self, model: Model) -> list[ForwardPass]:
-        given = self.config.parallelism
+        given, factors = self.config.parallelism, self.engine.launch_factors
         return replica_stages(
             model,
             tensor=self.layout.tensor,
@@ -146,6 +181,7 @@ class ServingSetup:
             experts=self.experts.division,
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
+            launch_factors=factors.model_dump() if factors is not None else None,
         )
 
     @cached_property

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import accumulate, groupby, takewhile
 from pathlib import Path
 
+from simsys.build.cancellation import with_cancellation
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import TraceConfig, WorkloadConfig
@@ -42,7 +43,10 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
         table = _drawn(workload, seed, base_folder)
     else:
         table = _traced(workload, workload.trace, seed, base_folder)
-    return _belonging(workload, table, seed)
+    table = _belonging(workload, table, seed)
+    if workload.cancellation is None:
+        return table
+    return with_cancellation(workload.cancellation, table, seed, base_folder)
 
 
 def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:

@@ -172,6 +172,8 @@ def _endless(config: SimulationConfig, most_requests: int) -> SimulationConfig:
     """The scenario with as many requests as a run may need."""
     if config.kind != "serving" or config.workload is None:
         raise UsageError("a steady state is that of one serving scenario: serving with a workload")
+    if config.workload.cancellation is not None:
+        raise UsageError("a steady state with cancellation is not available, as clients give up what a queue grows by")
     if reason := MOVING.get(config.workload.arrivals.kind):
         raise UsageError(f"there is no steady state with arrivals of kind {config.workload.arrivals.kind}: {reason}")
     count = _count(config.workload, most_requests)

@@ -37,6 +37,26 @@ class HandOver(FrozenModel):
     above: Count
 
 
+Factor = Annotated[float, Field(strict=True, gt=0, le=100)]
+
+
+class LaunchFactors(FrozenModel):
+    """Time of the host to launch the kernels of some operators, over that of as many kernels of a dense layer.
+
+    A dense layer counts 8 kernels. The kernels of routed experts count as 16 more, those of latent attention as 22
+    more, and those of linear attention as 23 more.
+
+    Args:
+        experts: Kernels of routing, sorting and experts.
+        latent_attention: Kernels of multi-head latent attention.
+        linear_attention: Kernels of linear attention.
+    """
+
+    experts: Factor = 1.0
+    latent_attention: Factor = 1.0
+    linear_attention: Factor = 1.0
+
+
 class EngineProfile(Profile):
     """Overheads of a software stack in addition to the kernels; independent of the model.
 
@@ -51,6 +71,8 @@ class EngineProfile(Profile):
             GPU, so this is a lower bound of the time of a layer; in training, of a whole pass with its collectives.
             Left out, `per_layer` includes it. Times of the host were measured on a DGX A100; in serving they are
             divided by `Host.core_speed`.
+        launch_factors: How long the host needs for the kernels of experts and of other attention; left out, as long
+            as for others.
         per_prompt_layer: Additional time of a dense layer in a pass with prompts, independent of its kernels and of
             the host; left out, 0.
         prompt_hand_over: Time before a pass to hand prompts to the other ranks; left out, 0.
@@ -88,6 +110,7 @@ class EngineProfile(Profile):
     min_compute_capability: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     per_layer: NonNegativeSeconds
     launch_per_layer: NonNegativeSeconds | None = None
+    launch_factors: LaunchFactors | None = None
     per_prompt_layer: NonNegativeSeconds | None = None
     prompt_hand_over: HandOver | None = None
     cuda_graphs: CudaGraphs | None = None

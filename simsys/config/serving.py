@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.engine_defaults import Release
 from simsys.config.experts import ExpertsConfig
+from simsys.config.kv_tiers import KVOffloadConfig, KVTierConfig
 from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
 from simsys.units import Bytes, Fraction, NonNegativeSeconds
 
@@ -116,6 +117,10 @@ class ServingConfig(FrozenModel):
     max_model_len: PositiveInt | None = Field(
         default=None, description="Longest request in tokens, prompt and output; by default the context of the model"
     )
+    allow_long_max_model_len: bool = Field(
+        default=False,
+        description="Let max_model_len exceed the context of the model, as VLLM_ALLOW_LONG_MAX_MODEL_LEN does",
+    )
     block_size: PositiveInt | None = Field(
         default=None, description="Tokens in a block of the KV cache; by default as the engine sets it"
     )
@@ -199,6 +204,12 @@ class ServingConfig(FrozenModel):
     )
     swap_space: Bytes | None = Field(
         default=None, description="Host memory of each GPU for swapped caches; 4 GiB by default"
+    )
+    kv_tiers: list[KVTierConfig] | None = Field(
+        default=None, min_length=1, description="Tiers of the KV cache below the GPUs, the fastest one first"
+    )
+    kv_offload: KVOffloadConfig | None = Field(
+        default=None, description="How caches move between these tiers and the GPUs"
     )
     disaggregated: DisaggregatedConfig | None = Field(
         default=None, description="Separate replicas for prefill and decode"

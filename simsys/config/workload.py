@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from simsys.config.arrivals import Arrivals, expected_arrivals
 from simsys.config.base import invalid
+from simsys.config.cancellation import CancellationConfig
 from simsys.config.discriminators import Part, PositiveFloat
 from simsys.config.lengths import FixedTime, Length, Time
 from simsys.units import NonNegativeSeconds, Seconds
@@ -125,6 +126,9 @@ class WorkloadConfig(Part):
     )
     tenants: Annotated[dict[str, PositiveFloat], Field(min_length=1)] | None = Field(
         default=None, description="Relative frequency of each tenant"
+    )
+    cancellation: CancellationConfig | None = Field(
+        default=None, description="Time-outs of clients, requests that users cancel, and retries"
     )
     hash_block_size: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
         default=16, description="Tokens of a block at which shared prefixes are distinguished"

@@ -9,7 +9,7 @@ which a quantile of the scheduling delay stays below a limit. Here:
 
 - the *offered rate* is the requests that arrive from the first arrival until before the last one, over that time; a
   closed loop and a batch that arrives at once have none;
-- the *served rate* is the offered rate without rejected requests and without growth of the queue
+- the *served rate* is the offered rate without rejected and cancelled requests and without growth of the queue
   (`simsys.metrics.saturation`): the rate that a longer run would complete.
 
 Without an offered rate, the served rate is that of the whole run. The same holds if the number of requests in flight
@@ -65,9 +65,11 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
     label = _label(behind, times)
     overloaded = label == OVERLOADED and behind is not None
     rejected_share = len(log.rejected) / count if count else 0.0
-    served_share = (1.0 - rejected_share) * (1.0 - behind.share if overloaded and behind is not None else 1.0)
+    cancelled_share = len(log.cancelled) / count if count else 0.0
+    lost = rejected_share + cancelled_share
+    served_share = (1.0 - lost) * (1.0 - behind.share if overloaded and behind is not None else 1.0)
     window_s, offered_per_s = _offered(log, arrival_s[sent])
-    finished_s = np.asarray(log.finished_s, dtype=float)[kept]
+    finished_s = log.left_s[kept]
     steady = overloaded or _is_steady(arrival_s[kept], finished_s)
     trend = None if offered_per_s is None else _trend(arrival_s[kept], finished_s)
     return {
@@ -75,6 +77,7 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
         "served_requests_per_s": served_share * offered_per_s if offered_per_s and steady else request_throughput,
         "served_share": served_share,
         "rejected_share": rejected_share,
+        "cancelled_share": cancelled_share,
         "preempted_share": int(np.count_nonzero(log.preemptions)) / count if count else 0.0,
         "arrival_window_s": window_s,
         "steady": int(steady),
@@ -91,21 +94,35 @@ def load_warnings(metrics: Mapping[str, Any]) -> list[str]:
     Args:
         metrics: The run's.
     """
-    if not metrics.get("completed") or metrics.get("offered_requests_per_s") is None:
+    if not metrics.get("completed"):
         return []
+    found = _cancellation_warnings(metrics)
+    if metrics.get("offered_requests_per_s") is None:
+        return found
     if not metrics["steady"]:
         return [
+            *found,
             f"requests arrive for {metrics['arrival_window_s']:.3g} s, and more and more are under way until then: "
             f"{metrics['served_requests_per_s']:.3g} req/s is the rate of the whole run, of which it is not known "
-            f"whether it is sustained; a longer run (workload.num_requests) would show it"
+            f"whether it is sustained; a longer run (workload.num_requests) would show it",
         ]
     if metrics["growing"] and not metrics["overloaded"]:
         return [
+            *found,
             f"batch or queue were still growing at the last arrival, by {metrics['growth_share']:.1%} of the requests "
             f"that arrived in the later half: a longer run (workload.num_requests) has higher latencies, and may be "
-            f"overloaded"
+            f"overloaded",
         ]
-    return []
+    return found
+
+
+def _cancellation_warnings(metrics: Mapping[str, Any]) -> list[str]:
+    if not metrics.get("cancelled"):
+        return []
+    return [
+        f"clients gave up {metrics['cancelled_share']:.1%} of the requests: latencies and throughput are those of "
+        f"completed requests only, which are shorter than those of all; the time between tokens (ITL) is that of all"
+    ]
 
 
 def _trend(arrival_s: np.ndarray, finished_s: np.ndarray) -> Growth | None:
@@ -157,6 +174,8 @@ def _taken_on_s(log: ServingLog) -> np.ndarray:
         taken_s[joins] = -1.0
         for request, (_, joined_s) in log.joined.items():
             taken_s[request] = joined_s
+    for request, each in log.cancelled.items():  # that were not taken on have left the queue, too
+        taken_s[request] = taken_s[request] if taken_s[request] >= 0.0 else each.time_s
     return np.where(taken_s < 0.0, np.nan, taken_s)
 
 

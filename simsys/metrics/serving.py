@@ -61,17 +61,35 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
     reasons = Counter(log.rejected.values())
     return {
         "completed": times.completed,
-        "failed": len(log.rejected),
+        "failed": len(log.rejected) + len(log.cancelled),
         "in_flight": len(log.in_flight),
         "in_flight_output_tokens": log.in_flight_tokens,
         "rejected": len(log.rejected),
         "rejected_by_reason": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
+        **_cancelled(log),
         "preemptions": int(np.asarray(log.preemptions).sum()),
         **_steps(log),
         "prefixes_known": int(any(log.requests.hash_ids)),
         "prefix_cache_queries": log.prefix_queries,
         "prefix_cache_hits": log.prefix_hits,
     }
+
+
+def _cancelled(log: ServingLog) -> dict[str, Any]:
+    """Requests whose clients gave up, the tokens computed for them, and the clients that had an answer in the end."""
+    requests, cancelled = log.requests, log.cancelled.values()
+    reasons = Counter(each.reason for each in cancelled)
+    figures: dict[str, Any] = {
+        "cancelled": len(cancelled),
+        "cancelled_by_reason": dict(sorted(reasons.items(), key=lambda each: (-each[1], each[0]))),
+        "wasted_tokens": sum(each.wasted_tokens for each in cancelled),
+    }
+    if any(requests.attempt):
+        sent = [attempt for attempt, time_s in zip(requests.attempt, log.arrival_s, strict=True) if time_s >= 0.0]
+        clients = sent.count(0)
+        figures["retries"] = len(sent) - clients
+        figures["answered_share"] = int(log.completed.sum()) / clients if clients else 0.0
+    return figures
 
 
 def _steps(log: ServingLog) -> dict[str, Any]:
@@ -128,7 +146,7 @@ def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
     import numpy as np
 
     started_s, last_s = float(times.arrival_s.min()), float(times.finished_s.max())
-    arrival_s, finished_s = log.arrived_s, np.array(log.finished_s)
+    arrival_s, finished_s = log.arrived_s, log.left_s
     finished_s[finished_s < 0.0] = last_s  # requests in flight have tokens, too
     rejected = list(log.rejected)
     finished_s[rejected] = arrival_s[rejected]
@@ -142,13 +160,13 @@ def _busy_seconds(log: ServingLog, times: Latencies) -> BusySeconds:
 def _targets(
     log: ServingLog, times: Latencies, slo: Mapping[str, float], served_per_s: float
 ) -> dict[str, float | None]:
-    """Requests per second that meet all targets, and the share of all completed and rejected ones that meet each."""
+    """Requests per second that meet all targets, and the share of all that have ended, in any way, that meet each."""
     import numpy as np
 
     if not slo:
         return {"request_goodput": None, "goodput_requests_per_s": None}
     all_met = np.ones(times.completed, dtype=bool)
-    ended = times.completed + len(log.rejected)
+    ended = times.completed + len(log.rejected) + len(log.cancelled)
     shares: dict[str, float | None] = {f"slo_{name}_ms": 1e3 * target_s for name, target_s in slo.items()}
     for name, target_s in slo.items():
         met = getattr(times, f"{name}_s") <= target_s

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 
 from simsys.metrics.metric import SERVING, Metric
 from simsys.metrics.serving import LATENCIES, PERCENTILES
+from simsys.serving.kv_tier import TIER_KINDS
 
 _LOAD = (
     ("offered_requests_per_s", "1/s", "requests that arrive per second, between the first and the last arrival"),
-    ("served_requests_per_s", "1/s", "the offered rate without rejected requests and growth of the queue"),
+    (
+        "served_requests_per_s",
+        "1/s",
+        "the offered rate without rejected or cancelled requests, and growth of the queue",
+    ),
     ("served_share", "share", "served over offered requests"),
     ("rejected_share", "share", "requests that are rejected"),
+    ("cancelled_share", "share", "requests whose clients gave up before they were completed"),
     ("preempted_share", "share", "requests that are preempted at least once"),
     ("arrival_window_s", "s", "from the first to the last arrival"),
     ("steady", "0 or 1", "1 if requests end as fast as they come, or are overloaded; 0 if no steady state is seen"),
@@ -25,10 +31,12 @@ _LOAD = (
 )
 _COUNTS = (
     ("completed", "", "requests that got all their tokens"),
-    ("failed", "", "requests that were rejected (vLLM's name)"),
+    ("failed", "", "requests that were rejected or cancelled (vLLM's name)"),
     ("in_flight", "", "requests that the end of a timed run cut off"),
     ("in_flight_output_tokens", "", "output tokens that these had got"),
-    ("rejected", "", "requests that could never be served, such as prompts beyond the context"),
+    ("rejected", "", "requests that a router shed, or that can never be served, such as prompts beyond the context"),
+    ("cancelled", "", "requests whose clients gave up: a time-out, or enough tokens"),
+    ("wasted_tokens", "", "prompt and output tokens that were computed for these, cached ones included"),
     ("preemptions", "", "times that a request lost its KV cache"),
     ("steps", "", "steps of all engines"),
     ("mean_batch_size", "", "mean number of sequences in a step that decodes"),
@@ -38,7 +46,7 @@ _COUNTS = (
         "1 if the workload gives prefixes; if 0, a prefix cache finds nothing",
     ),
     ("prefix_cache_queries", "", "prompt tokens looked up in the prefix cache; not again after a preemption"),
-    ("prefix_cache_hits", "", "prompt tokens that were found there"),
+    ("prefix_cache_hits", "", "prompt tokens that were found there, on the GPUs"),
     ("total_input_tokens", "", "prompt tokens of completed requests"),
     ("total_output_tokens", "", "output tokens of completed requests"),
     ("max_output_tokens_per_s", "1/s", "most output tokens in a second"),
@@ -56,10 +64,14 @@ _OVER_TIME = (
     ("mean_kv_cache_usage", "share", "KV-cache blocks in use, averaged over time"),
     ("max_kv_cache_usage", "share", "KV-cache blocks in use at the fullest moment of the fullest engine"),
 )
+_RETRIES = (
+    ("retries", "", "requests that were sent again"),
+    ("answered_share", "share", "requests that were completed in the end, at any attempt, without counting attempts"),
+)
 _SLO = (
     ("request_goodput", "1/s", "requests that meet all targets, over duration, as vLLM counts"),
     ("goodput_requests_per_s", "1/s", "the part of served_requests_per_s that meets all targets"),
-    ("slo_attainment", "share", "completed and rejected requests that meet all targets"),
+    ("slo_attainment", "share", "completed, rejected and cancelled requests that meet all targets"),
     ("slo_met", "0 or 1", "1 if the needed share of requests meets all targets, and all statistics are within limits"),
 )
 _TARGETS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "end-to-end latency"}
@@ -71,6 +83,17 @@ _COSTS = (
 _TRANSFERS = (
     ("kv_transferred_bytes", "bytes", "KV cache that is sent between replicas", 0.0),
     ("mean_kv_transfer_ms", "ms", "mean time of a KV transfer", None),
+)
+_TIERS = (
+    ("kv_hit_share_{}", "share", "prompt tokens looked up that were loaded from tiers of kind {}", None),
+    ("kv_read_bytes_{}", "bytes", "KV cache read from tiers of kind {}", 0.0),
+    ("kv_written_bytes_{}", "bytes", "KV cache written to tiers of kind {}", 0.0),
+)
+_LOADS = (
+    ("kv_loads", "", "loads of cached prefixes from tiers", 0),
+    ("mean_kv_load_ms", "ms", "mean time of a load of a prefix, from its start to the last byte", None),
+    ("max_kv_load_ms", "ms", "longest time of a load of a prefix", None),
+    ("kv_load_share_of_ttft", "share", "time of all loads over the time to first token of all requests", None),
 )
 _LATENCY = {
     "ttft": "time to first token",
@@ -89,6 +112,9 @@ def _metrics() -> Iterator[Metric]:
         yield Metric(name, unit, meaning, (SERVING,))
     yield Metric("saturation", "text", "stable, backlogged or overloaded", (SERVING,), is_number=False)
     yield Metric("rejected_by_reason", "table", "rejected requests by reason", (SERVING,), is_number=False)
+    yield Metric("cancelled_by_reason", "table", "cancelled requests by reason", (SERVING,), is_number=False)
+    for name, unit, meaning in _RETRIES:
+        yield Metric(name, unit, meaning, (SERVING,), "with workload.cancellation.retries")
     for name, unit, meaning in _OVER_TIME:
         yield Metric(name, unit, meaning, (SERVING,), "if any time passes")
     for name, unit, meaning in _SLO:
@@ -96,12 +122,17 @@ def _metrics() -> Iterator[Metric]:
     yield Metric("slo_missed", "text", "what the run misses of the SLO", (SERVING,), "with slo", is_number=False)
     for name, latency in _TARGETS.items():
         yield Metric(f"slo_{name}_ms", "ms", f"target of the {latency}", (SERVING,), f"with slo.{name}")
-        met = f"completed and rejected requests that meet the target of the {latency}"
+        met = f"completed, rejected and cancelled requests that meet the target of the {latency}"
         yield Metric(f"slo_attainment_{name}", "share", met, (SERVING,), f"with slo.{name}")
     for name, unit, meaning, only in _COSTS:
         yield Metric(name, unit, meaning, (SERVING,), only)
     for name, unit, meaning, absent in _TRANSFERS:
         yield Metric(name, unit, meaning, (SERVING,), "with disaggregated prefill and decode", absent)
+    for name, unit, meaning, absent in _TIERS:
+        for kind in TIER_KINDS:
+            yield Metric(name.format(kind), unit, meaning.format(kind), (SERVING,), "with such a tier", absent)
+    for name, unit, meaning, absent in _LOADS:
+        yield Metric(name, unit, meaning, (SERVING,), "with kv_tiers", absent)
     statistics = {"mean": "mean", "median": "median", "std": "standard deviation"}
     statistics |= {f"p{percentile}": f"{percentile}th percentile" for percentile in PERCENTILES}
     for name in LATENCIES:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from functools import cached_property
-from itertools import compress
-from operator import eq
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from itertools import accumulate, chain, compress
+from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.step_log import StepLog
+from simsys.metrics.table_columns import Texts, Times
 from simsys.metrics.token_gaps import Lost, TokenGaps
 from simsys.serving.requests import RequestTable
 
@@ -17,82 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simsys.serving.cancelled import Cancelled
     from simsys.serving.engine_log import EngineLog
     from simsys.serving.kv_cache import PagedKVCache
 
-T = TypeVar("T", covariant=True)
-
-COMPLETED, REJECTED, IN_FLIGHT, NOT_SENT = "completed", "rejected", "in flight", "not sent"
+COMPLETED, REJECTED, CANCELLED, IN_FLIGHT = "completed", "rejected", "cancelled", "in flight"
+NOT_SENT = "not sent"
 """State of a request; not sent are requests of clients that still waited at the end of a timed run."""
-
-
-class Made(Sequence[T]):
-    """A column with elements created on access; equal to a list of them."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(map(eq, self, other))
-
-
-class Times(Made[float | None]):
-    """A column of times as a table shows it: None where a column of numbers says -1 for not yet."""
-
-    def __init__(self, seconds: Sequence[float]) -> None:
-        self._seconds = seconds
-
-    @overload
-    def __getitem__(self, place: int) -> float | None: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[float | None]: ...
-    def __getitem__(self, place: int | slice) -> float | list[float | None] | None:
-        if isinstance(place, slice):
-            return list(Times(self._seconds[place]))
-        seconds = self._seconds[place]
-        return seconds if seconds >= 0.0 else None
-
-    def __iter__(self) -> Iterator[float | None]:
-        return (seconds if seconds >= 0.0 else None for seconds in self._seconds)
-
-    def __len__(self) -> int:
-        return len(self._seconds)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """As numpy has it: NaN where there is no time."""
-        import numpy as np
-
-        seconds = np.array(self._seconds, dtype=float)
-        seconds[seconds < 0.0] = np.nan
-        return seconds if dtype is None else seconds.astype(dtype, copy=False)
-
-
-class Texts(Made[str]):
-    """A column of texts that are made when they are looked at.
-
-    Args:
-        count: How many.
-        text: Makes one, by its place.
-    """
-
-    def __init__(self, count: int, text: Callable[[int], str]) -> None:
-        self._places, self._text = range(count), text
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        if isinstance(place, slice):
-            return list(map(self._text, self._places[place]))
-        return self._text(self._places[place])
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._text, self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
 
 
 class ServingLog:
@@ -121,6 +52,8 @@ class ServingLog:
         self.rejected: dict[int, str] = {}
         """Why requests were not served."""
         self.rejected_s: list[float] = []
+        self.cancelled: dict[int, Cancelled] = {}
+        """Requests whose clients have given up."""
         self.preempted_s: list[float] = []
         """When requests lost their KV cache."""
         self.readmitted_s: list[float] = []
@@ -179,12 +112,14 @@ class ServingLog:
         """
         steps, outputs = self.decode_steps, self.requests.output_tokens
         known = self.stopped_s is not None or not self.in_flight
+        cancelled = (each.output_tokens for each in self.cancelled.values())
         if not steps or not known:
             return 1.0
         completed = self.completed
         tokens = sum(outputs if completed.all() else compress(outputs, completed)) - int(completed.sum())
         going_on = (self.generated_tokens[request] for request in self.in_flight if self.generated_tokens)
-        return (tokens + sum(max(0, each - 1) for each in going_on) - len(self.lost)) / steps
+        more = sum(max(0, each - 1) for each in chain(going_on, cancelled))
+        return (tokens + more - len(self.lost)) / steps
 
     @property
     def arrived_s(self) -> NDArray[np.float64]:
@@ -207,7 +142,17 @@ class ServingLog:
         import numpy as np
 
         rest = np.flatnonzero(~self.completed & (self.arrived_s >= 0.0))
-        return [request for request in rest.tolist() if request not in self.rejected]
+        return [request for request in rest.tolist() if not (request in self.rejected or request in self.cancelled)]
+
+    @property
+    def left_s(self) -> NDArray[np.float64]:
+        """When each request was completed or cancelled; -1 for not yet."""
+        import numpy as np
+
+        left_s = np.array(self.finished_s, dtype=float)
+        for request, each in self.cancelled.items():
+            left_s[request] = each.time_s
+        return left_s
 
     @property
     def in_flight_tokens(self) -> int:
@@ -242,12 +187,15 @@ class ServingLog:
         return max(max(self.finished_s, default=0.0), self.steps.ended_s, self.starts_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
-        """One row per request, with empty cells for stages not reached; with tenant and session if known."""
+        """One row per request, with empty cells for stages not reached; with tenant and session if known.
+
+        With retries, one row per attempt that was sent; attempts of a request have its number.
+        """
         requests = self.requests
         of = {name: getattr(requests, name) for name in ("priority", "session", "turn") if getattr(requests, name)}
         if requests.tenant:
             of["tenant"] = Texts(len(requests), requests.tenant_name)
-        return {
+        columns: dict[str, Sequence[Any]] = {
             "request": range(len(self.requests)),
             "arrival_s": Times(self.arrival_s),
             "prompt_tokens": self.requests.prompt_tokens,
@@ -257,16 +205,27 @@ class ServingLog:
             "finished_s": Times(self.finished_s),
             "preemptions": self.preemptions,
             "state": Texts(len(self.requests), self._state),
-            "reason": Texts(len(self.requests), self._reason),
+            "reason": Texts(len(self.requests), self.reason),
             **of,
         }
+        if not requests.attempt:
+            return columns
+        numbers = accumulate(int(attempt == 0) for attempt in requests.attempt)
+        columns |= {"request": [number - 1 for number in numbers], "attempt": requests.attempt}
+        kept = [row for row, attempt in enumerate(requests.attempt) if not attempt or self.arrival_s[row] >= 0.0]
+        return {name: [column[row] for row in kept] for name, column in columns.items()}
 
     def _state(self, request: int) -> str:
         if self.finished_s[request] >= 0.0:
             return COMPLETED
         if request in self.rejected:
             return REJECTED
+        if request in self.cancelled:
+            return CANCELLED
         return IN_FLIGHT if self.arrival_s[request] >= 0.0 else NOT_SENT
 
-    def _reason(self, request: int) -> str:
+    def reason(self, request: int) -> str:
+        """Why a request was rejected or cancelled; empty if it was not."""
+        if request in self.cancelled:
+            return self.cancelled[request].reason
         return self.rejected.get(request, "")

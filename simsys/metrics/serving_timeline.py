@@ -134,9 +134,13 @@ def _requests(
     """Requests that wait at the scheduler, and requests that run, be it in prefill or decode."""
     preempted_s, admitted_s = _seen(log, log.preempted_s), _seen(log, log.admitted_s)
     again_s, rejected_s = _seen(log, log.readmitted_s), _seen(log, log.rejected_s)
+    cancelled = log.cancelled.values()
+    waited_s, ran_s = (
+        _seen(log, [each.time_s for each in cancelled if each.waiting is waits]) for waits in (True, False)
+    )
     return {
-        "waiting": _level(times, [arrived_s + log.api_s, preempted_s], [admitted_s, again_s, rejected_s]),
-        "running": _level(times, [admitted_s, again_s], [finished_s, preempted_s]),
+        "waiting": _level(times, [arrived_s + log.api_s, preempted_s], [admitted_s, again_s, rejected_s, waited_s]),
+        "running": _level(times, [admitted_s, again_s], [finished_s, preempted_s, ran_s]),
     }
 
 

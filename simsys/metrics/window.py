@@ -14,7 +14,7 @@ def completed_until_s(log: ServingLog, now_s: float) -> float:
     import numpy as np
 
     arrived_s = log.arrived_s
-    under_way = (arrived_s >= 0.0) & (arrived_s <= now_s) & ~log.completed
+    under_way = (arrived_s >= 0.0) & (arrived_s <= now_s) & (log.left_s < 0.0)
     under_way[list(log.rejected)] = False
     return float(arrived_s[under_way].min()) if np.any(under_way) else now_s
 
@@ -42,6 +42,7 @@ def window(log: ServingLog, since_s: float, until_s: float) -> ServingLog:
         setattr(part, name, array("d", np.asarray(getattr(log, name))[rows].tobytes()))
     part.preemptions = array("I", np.asarray(log.preemptions)[rows].tobytes())
     part.rejected = {places[row]: reason for row, reason in log.rejected.items() if row in places}
+    part.cancelled = {places[row]: each for row, each in log.cancelled.items() if row in places}
     part.steps = log.steps.between(since_s, until_s)
     part.joined = {places[row]: found for row, found in log.joined.items() if row in places}
     part.lost = [each._replace(request=places[each.request]) for each in log.lost if each.request in places]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import exp, inf, lgamma
+from typing import Literal
 
 from simsys.model.scales import PLAIN, Scale, Scales
 
@@ -45,6 +46,10 @@ class Pairs(StrEnum):
     OWN = "attention_pairs"  # of a decoder alone, or of an encoder
     DECODER = "decoder_pairs"  # of the decoder's tokens among themselves, beside an encoder
     CROSS = "cross_pairs"  # of the decoder's tokens with the encoder's
+
+
+LaunchedFor = Literal["experts", "latent_attention", "linear_attention"]
+"""Kinds of operators that the host launches several kernels for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,15 @@ class Operator:
     per_logit: bool = False
     lookup: bool = False
     scales: Scales | None = None
+
+    @property
+    def launches_for(self) -> LaunchedFor | None:
+        """What the launches beyond the first are for; None if there are none."""
+        if self.launches == 1:
+            return None
+        if self.experts > 1:
+            return "experts"
+        return "latent_attention" if self.kind is OperatorKind.GEMM else "linear_attention"
 
     def scale(self, *, prompts: bool) -> Scale:
         """Return the ratios of its cost to its amounts in a pass with or without prompts."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.model import Model
 from simsys.model.operators import OperatorKind
+from simsys.parallel.kernel_counts import DENSE_LAUNCHES, launches_of
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, forward_pass
-from simsys.parallel.segments import DENSE_LAUNCHES, Exchange, Experts, Segment
+from simsys.parallel.segments import Exchange, Experts, Segment
 from simsys.parallel.stages import partition
 
 
@@ -23,6 +24,7 @@ def replica_stages(
     experts: Experts | None = None,
     gather: bool = True,
     length_skew: float = 1.0,
+    launch_factors: Mapping[str, float] | None = None,
 ) -> list[ForwardPass]:
     """One rank's share of each stage of a replica.
 
@@ -36,12 +38,13 @@ def replica_stages(
         gather: True if each rank of a stage receives a part of the hidden states and gathers the rest (Narayanan et
             al. 2021, §4.1), as in vLLM; else each receives all of them.
         length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths.
+        launch_factors: Time to launch the additional kernels of some operators, relative to their number.
 
     Raises:
         UsageError: If the model cannot be divided like this.
     """
     whole = with_length_skew(forward_pass(model, tensor, sequence_parallel, experts=experts), length_skew)
-    whole = with_wider_gaps(whole)
+    whole = with_launch_factors(with_wider_gaps(whole), launch_factors or {})
     if stages == 1:
         return [whole]
     pieces = [piece for (piece,) in partition(whole, stages, layers=stage_layers)]
@@ -64,6 +67,18 @@ def with_length_skew(plan: ForwardPass, skew: float) -> ForwardPass:
         )
 
     stretches = [replace(each, segments=tuple(map(skewed, each.segments))) for each in plan.stretches]
+    return replace(plan, stretches=tuple(stretches))
+
+
+def with_launch_factors(plan: ForwardPass, factors: Mapping[str, float]) -> ForwardPass:
+    """A copy in which additional kernels of some operators count as others; see `LaunchFactors`."""
+    if all(factor == 1.0 for factor in factors.values()):
+        return plan
+
+    def launched(segment: Segment) -> Segment:
+        return replace(segment, launches=launches_of(segment.operators, factors))
+
+    stretches = [replace(each, segments=tuple(map(launched, each.segments))) for each in plan.stretches]
     return replace(plan, stretches=tuple(stretches))
 
 

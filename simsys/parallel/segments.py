@@ -19,10 +19,8 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.model import Block
 from simsys.model.operators import Operator, OperatorKind, Split
+from simsys.parallel.kernel_counts import launches_of
 from simsys.parallel.sharding import divided_by_tokens, expert_part, expert_share, shard, wide_share
-
-DENSE_LAUNCHES = 8
-"""Kernels of a dense layer: two norms, four products, attention and an activation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,15 +245,9 @@ def with_layers(segments: Sequence[Segment]) -> list[Segment]:
     """A copy with the host overhead of a layer divided among computing segments, and with kernel counts."""
     layers = 1.0 / sum(bool(segment.operators) for segment in segments)
     return [
-        replace(segment, layers=layers if segment.operators else 0.0, launches=_launches(segment.operators))
+        replace(segment, layers=layers if segment.operators else 0.0, launches=launches_of(segment.operators))
         for segment in segments
     ]
-
-
-def _launches(operators: Sequence[Operator]) -> float:
-    """Number of kernels relative to a dense layer."""
-    launched = [operator for operator in operators if operator.kind is not OperatorKind.DECODE_ATTENTION]
-    return sum(operator.launches for operator in launched) / DENSE_LAUNCHES
 
 
 def _gather_before(operator: Operator, block: Block, experts: Experts | None) -> Exchange:

@@ -105,6 +105,6 @@ def _detailed(log: ServingLog) -> dict[str, Any]:
         "output_lens": [requests.output_tokens[each] if each in done else 0 for each in sent],
         "ttfts": [log.first_token_s[each] - log.arrival_s[each] if each in done else 0.0 for each in sent],
         "start_times": [log.arrival_s[each] for each in sent],
-        "errors": ["" if each in done else log.rejected.get(each, IN_FLIGHT) for each in sent],
+        "errors": ["" if each in done else log.reason(each) or IN_FLIGHT for each in sent],
     }
     return lists if gaps is None else {**lists, "itls": [gaps[each] for each in sent]}

@@ -14,6 +14,7 @@ from rich.text import Text
 from simsys.config.experiment import SimulationConfig
 from simsys.probes import Probe
 from simsys.report.console import escaped
+from simsys.serving.cancelled import Cancelled
 
 QUIET_S = 1.0
 """Shorter runs show no progress."""
@@ -60,6 +61,10 @@ class ProgressLine(Probe):
 
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """Count a finished request."""
+        self.done += 1
+
+    def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
+        """Count an ended request."""
         self.done += 1
 
     def __enter__(self) -> Self:

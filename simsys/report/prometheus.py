@@ -101,7 +101,8 @@ def _gauges(log: ServingLog, metrics: Mapping[str, Any], labels: Labels) -> Iter
     from prometheus_client.core import GaugeMetricFamily
 
     admitted = int(np.count_nonzero(np.asarray(log.admitted_s) >= 0.0))
-    running = admitted - metrics["completed"] - len(log.preempted_s) + len(log.readmitted_s)
+    left = metrics["completed"] + sum(not each.waiting for each in log.cancelled.values())
+    running = admitted - left - len(log.preempted_s) + len(log.readmitted_s)
     held = ordered_sum(float(EngineNotes(each).used_blocks[-1]) for each in log.engine_logs.values() if each.notes[0])
     gauges = {
         "vllm:num_requests_running": ("Requests in execution at the end of the run.", running),
@@ -133,8 +134,8 @@ def _counters(log: ServingLog, metrics: Mapping[str, Any], labels: Labels) -> It
     }
     for name, (text, value) in counters.items():
         yield _counter(name, text, labels, "", [((), value)])
-    ends = [(("stop",), 0), (("length",), metrics["completed"]), (("abort",), 0)]
-    text = "Completed requests; all end at their given length."
+    ends = [(("stop",), 0), (("length",), metrics["completed"]), (("abort",), metrics["cancelled"])]
+    text = "Ended requests; completed ones end at their given length."
     yield _counter("vllm:request_success", text, labels, "finished_reason", ends)
     rejected = [((reason,), value) for reason, value in metrics["rejected_by_reason"].items()]
     text = "Requests that could never be served."

@@ -8,6 +8,8 @@ from typing import Any
 from simsys.metrics.saturation import BACKLOGGED, OVERLOADED, STABLE
 from simsys.report.economics import serving_economics
 from simsys.report.text import LABEL, milliseconds, number, percent, row, share, time
+from simsys.serving.kv_tier import TIER_KINDS
+from simsys.units import Dimension, pretty
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99")
 _TIMES = {
@@ -41,6 +43,8 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
     yield from row("batch", _batch(metrics))
     if metrics["prefix_cache_queries"]:
         yield from row("prefix cache", _prefix_cache(metrics))
+    if "kv_loads" in metrics:
+        yield from row("KV tiers", _tiers(metrics))
     if metrics["request_goodput"] is not None:
         yield from row("goodput", _goodput(metrics))
     if metrics.get("slo_met") is not None:
@@ -65,6 +69,8 @@ def load_text(metrics: Mapping[str, Any]) -> str:
     if metrics["rejected_share"]:
         why = f" ({next(iter(metrics['rejected_by_reason']))})" if metrics["rejected_share"] >= NAMED_SHARE else ""
         parts.append(f"{share(metrics['rejected_share'])} rejected{why}")
+    if metrics.get("cancelled_share"):
+        parts.append(f"{share(metrics['cancelled_share'])} cancelled")
     if metrics["preempted_share"]:
         parts.append(f"{share(metrics['preempted_share'])} preempted")
     return ", ".join(parts)
@@ -110,6 +116,27 @@ def _prefix_cache(metrics: Mapping[str, Any]) -> str:
     return f"{percent(hits / queries)} of {queries:,} prompt tokens hit"
 
 
+def _tiers(metrics: Mapping[str, Any]) -> str:
+    """What was found in each tier, what moved, and how long loads took."""
+    parts = [
+        f"{kind}: {percent(metrics[f'kv_hit_share_{kind}'])} of prompt tokens hit, "
+        f"{_bytes(metrics[f'kv_read_bytes_{kind}'])} read, {_bytes(metrics[f'kv_written_bytes_{kind}'])} written"
+        for kind in TIER_KINDS
+        if f"kv_hit_share_{kind}" in metrics
+    ]
+    text, loads = "; ".join(parts), metrics["kv_loads"]
+    if not loads:
+        return f"{text}; no loads"
+    of_ttft = metrics.get("kv_load_share_of_ttft")
+    part = "" if of_ttft is None else f", {percent(of_ttft)} of the time to first token"
+    mean, most = milliseconds(metrics["mean_kv_load_ms"]), milliseconds(metrics["max_kv_load_ms"])
+    return f"{text}; {loads:,} loads of {mean} on average, {most} at most{part}"
+
+
+def _bytes(nbytes: float) -> str:
+    return pretty(nbytes, Dimension.BYTES)
+
+
 def _goodput(metrics: Mapping[str, Any]) -> str:
     """Requests that met all targets, and the share that met each target."""
     text = f"{number(metrics['goodput_requests_per_s'])} req/s met the targets"
@@ -125,9 +152,15 @@ def _goodput(metrics: Mapping[str, Any]) -> str:
 
 def _requests(metrics: Mapping[str, Any]) -> str:
     text = (
-        f"{metrics['completed']:,} completed, {metrics['failed']:,} rejected, {metrics['preemptions']:,} preemptions"
+        f"{metrics['completed']:,} completed, {metrics['rejected']:,} rejected, {metrics['preemptions']:,} preemptions"
     )
+    if metrics.get("cancelled"):
+        text += f", {metrics['cancelled']:,} cancelled with {metrics['wasted_tokens']:,} wasted tokens"
+    if "retries" in metrics:
+        text += f", {metrics['retries']:,} retries, {share(metrics['answered_share'])} answered in the end"
     if metrics["in_flight"]:
         text += f", {metrics['in_flight']:,} in flight with {metrics['in_flight_output_tokens']:,} output tokens"
-    why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics["rejected_by_reason"].items())
-    return f"{text} (rejected: {why})" if why else text
+    for what in ("rejected", "cancelled"):
+        why = "; ".join(f"{count:,} x {reason}" for reason, count in metrics.get(f"{what}_by_reason", {}).items())
+        text += f" ({what}: {why})" if why else ""
+    return text

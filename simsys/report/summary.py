@@ -67,11 +67,15 @@ def headline(result: RunResult) -> str:
             f"communication exposed {percent(metrics['exposed_communication_ratio'])}"
         )
     if not metrics["completed"]:
-        why = f": {next(iter(metrics['rejected_by_reason']))}" if metrics["rejected"] else ""
-        return f"{result.name}: no request was completed, {metrics['failed']:,} rejected{why}"
+        parts = [
+            f"{metrics[what]:,} {what}" + "".join(f": {why}" for why in list(metrics[f"{what}_by_reason"])[:1])
+            for what in ("rejected", "cancelled")
+            if metrics.get(what) or what == "rejected"
+        ]
+        return f"{result.name}: no request was completed, {', '.join(parts)}"
     p50, p99 = milliseconds(metrics["p50_ttft_ms"]), milliseconds(metrics["p99_ttft_ms"])
     latencies = f"TTFT p50 {p50} / p99 {p99}, TPOT p50 {milliseconds(metrics['p50_tpot_ms'])}"
-    if metrics["overloaded"] or metrics["rejected"]:
+    if metrics["overloaded"] or metrics["rejected"] or metrics.get("cancelled"):
         return f"{result.name}: {load_text(metrics)}: {latencies} of those served"
     return f"{result.name}: {load_text(metrics)}, {latencies}"
 

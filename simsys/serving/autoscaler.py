@@ -91,6 +91,15 @@ class Autoscaler:
                 self._arm()
         return replica
 
+    @property
+    def sheds(self) -> bool:
+        """Whether the router may reject requests."""
+        return self._router.sheds
+
+    def refusal(self, request: int) -> str:
+        """Why the router rejects a request that arrives now; empty if it is routed."""
+        return self._router.refusal(request)
+
     def stop(self) -> None:
         """Nothing more is to come."""
         self._stopped = True

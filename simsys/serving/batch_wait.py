@@ -46,6 +46,13 @@ class BatchWait(Intake):
             if self._passed >= self._most or self._are_enough():
                 self.release()
 
+    def withdraw(self, request: int) -> None:
+        """The client of a prompt has given up; without prompts, nothing is counted."""
+        super().withdraw(request)
+        self._held_tokens -= self.engine.sequences.prompt_tokens[request]
+        if not self.waiting:
+            self._passed = -1
+
     def release(self) -> None:
         """Let the prompts be processed."""
         self._passed, self._held_tokens = -1, 0

@@ -16,37 +16,37 @@ from math import inf
 from typing import Any
 
 from simsys.model.batch import NOTHING
-from simsys.serving.engine_state import EngineState
-from simsys.serving.intake import Intake
+from simsys.serving.leaving import HAD_ENOUGH, Leaving
 from simsys.serving.phases import Chunk
 from simsys.serving.run_length import grown_blocks, steps_that_fit, steps_until_prefix_eviction
 from simsys.sums import ordered_sum
 
 
-class Engine(EngineState):
+class Engine(Leaving):
     """Books the ends of runs and begins the next ones; while it is idle, an entry of the environment's agenda.
 
     Args:
-        given: As of `EngineState`.
-        intake: What requests pass on their way to the scheduler's queue; by default nothing.
-        named: As of `EngineState`.
+        given: As of `Leaving`.
+        named: As of `Leaving`.
     """
 
-    __slots__ = ("_intake", "passed_on")
+    __slots__ = ("passed_on",)
 
-    def __init__(self, *given: Any, intake: Intake | None = None, **named: Any) -> None:
+    def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.passed_on: Callable[[Engine], None] | None = None
         """Called after the policy has chosen, if requests wait all the same."""
-        self._intake = intake
-        if intake is not None:
-            intake.bind(self)
 
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
+        return self.queued + len(self._running)
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait here: on their way to the scheduler, in its queue, or for cached prefixes."""
         held = 0 if self._intake is None else self._intake.held
-        return len(self.scheduler.waiting) + len(self._running) + held
+        return len(self.scheduler.waiting) + len(self.scheduler.aside) + held
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
@@ -75,6 +75,8 @@ class Engine(EngineState):
         if reason:
             for hook in self._probes.request_rejected:
                 hook(request, reason, self._env._now)
+            for told in self.prompt_watchers:
+                told(request)
             if self.on_end is not None:
                 self.on_end(request)
         return not reason
@@ -117,24 +119,6 @@ class Engine(EngineState):
         if waiting:
             self.notice(waiting[0])
 
-    def stop(self) -> None:
-        """The run ends now: book the steps that have ended, and begin no others."""
-        steps = self.stepper.stop() if self.left else 0
-        if steps:
-            chunks = self.chunks
-            self._hold(chunks, steps + 1)  # and those of the step under way
-            self._prefill.finish(chunks, steps)
-            if self.decoding:
-                self._decode.finish(steps)
-        self._note()
-        self._wait(0)
-        fetching = self.scheduler.fetching
-        for request in self._running:
-            if request not in self._prefilling and request not in fetching:
-                self._decode.remove(request)
-        self._stopped = self.busy = True
-        self.copying, self.left = False, 0
-
     def boundary(self, steps: int) -> None:
         """Book what a run has done, last tokens first, then prompts; and begin the next one, or rest.
 
@@ -155,6 +139,8 @@ class Engine(EngineState):
             self._advance(chunks, steps)
         if self.joining:
             self._join()
+        if self.leaving:
+            self._leave()
         if scheduler.waiting or self._prefilling or decode.size * decode.blocks_per_step > self.kv.free_blocks:
             chunks = scheduler.choose()
             if self.passed_on is not None and scheduler.waiting:
@@ -171,19 +157,26 @@ class Engine(EngineState):
     def _end(self, ended: Sequence[int]) -> None:
         """Requests have their last token."""
         running, finished, now_s, on_end = self._running, self._finished, self._env._now, self.on_end
+        quitting = self.sequences.quitting
         for request in ended:
             del running[request]
+            if quitting and request in quitting:
+                self._gave_up(request, HAD_ENOUGH)
+                continue
             finished(request, now_s)
             if on_end is not None:
                 on_end(request)
 
     def _advance(self, chunks: Sequence[Chunk], steps: int) -> None:
         """Let requests whose prompt is complete decode, or end."""
-        sequences, now_s = self.sequences, self._env._now
+        sequences, now_s, watchers = self.sequences, self._env._now, self.prompt_watchers
         for request in self._prefill.finish(chunks, steps):
             del self._prefilling[request]
             generated = sequences.generated_tokens[request]
             ends = generated == sequences.output_tokens[request]
+            if watchers and generated == 1:
+                for told in watchers:
+                    told(request)
             if generated > 1:
                 self._resumed(request, now_s)
             elif ends or not self.answers_later:
@@ -191,7 +184,7 @@ class Engine(EngineState):
             if ends:
                 self.kv.release(request, sequences.computed_tokens[request])
                 self._end((request,))
-            elif self.hand_over is None:
+            elif self.hand_over is None or request in self.leaving:
                 self._decode.add(request)
             else:
                 del self._running[request]
@@ -210,7 +203,7 @@ class Engine(EngineState):
     def _copies(self, chunks: list[Chunk]) -> bool:
         """Whether copies to or from the host come before the next run."""
         assert self.scheduler.swap is not None
-        copies = self.scheduler.swap.copies()
+        copies = self.scheduler.swap.copies(chunks)
         if copies is None:
             return False
         self.copying, self.decoding = True, 0

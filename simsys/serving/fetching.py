@@ -18,6 +18,9 @@ class FetchingScheduler(Scheduler):
         self.start_fetch: Callable[[int], None] | None = None
         """Lets the cache of one of them come."""
 
+        self.end_hold: Callable[[int], None] | None = None
+        """Releases the cache of one of them where it is."""
+
     def fetch(self, request: int) -> bool:
         """Allocate blocks for the cache of a waiting request and fetch it; False if it must wait, as in `admit`."""
         tokens = self.sequences.computed_tokens[request]
@@ -26,6 +29,13 @@ class FetchingScheduler(Scheduler):
         self.waiting.remove(request)
         self.running[request] = self.fetching[request] = None
         self.start_fetch(request)
+        return True
+
+    def forget(self, request: int) -> bool:
+        """Its cache elsewhere is released, too."""
+        if self.end_hold is None or request not in self.elsewhere:
+            return super().forget(request)
+        self.end_hold(request)
         return True
 
     def victim(self) -> int:

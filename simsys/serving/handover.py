@@ -58,6 +58,7 @@ class Handover:
             assert isinstance(scheduler, FetchingScheduler)
             scheduler.elsewhere = self._holders
             scheduler.start_fetch = partial(self._start, target)
+            scheduler.end_hold = lambda request: self._holders.pop(request).give_back(request)
 
     def _leave(self, source: Engine, request: int) -> None:
         """A request has its first token: it waits where it is to decode, and keeps its cache here."""

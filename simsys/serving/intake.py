@@ -40,6 +40,10 @@ class Intake(ABC):
     def ran(self, steps: int, *, prompts: bool) -> None:
         """A run of a number of steps has ended, with or without prompts; `release` requests for the scheduler."""
 
+    def withdraw(self, request: int) -> None:
+        """The client of a request that is held back has given up."""
+        self.waiting.remove(request)
+
     def releases(self) -> bool:
         """The engine is idle: release requests held back; False if there are none."""
         found = bool(self.waiting)

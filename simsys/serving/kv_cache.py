@@ -126,6 +126,9 @@ class PagedKVCache:
     def expect_back(self, request: int) -> None:
         """The request that is released next will come again."""
 
+    def forget(self, request: int) -> None:
+        """A request that was expected back does not come again."""
+
     def holds(self, request: int, tokens: int) -> bool:
         """True if the cached prefix of a waiting request is pinned by a running one."""
         return True

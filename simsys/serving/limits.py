@@ -30,7 +30,7 @@ class Limits:
     def refusal(self, request: int) -> str:
         """Why a request can never be served; empty if it can."""
         prompt, context = self._sequences.prompt_tokens[request], self._max_context_tokens
-        total = prompt + self._sequences.output_tokens[request]
+        total = prompt + self._sequences.asked_tokens[request]
         if total <= self.surely_served:
             return ""
         if total > context > 0:

@@ -36,6 +36,9 @@ def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], 
             ids, own = requests.hash_ids[request], requests.hash_ids[before]
             if ids[: len(own)] == own:
                 chains[before] = ids
+    for request, attempt in enumerate(requests.attempt):
+        if attempt:
+            chains[request] = chains[request - attempt]
     id_tokens = requests.hash_block_tokens
     if id_tokens >= block_size:
         return chains, id_tokens
@@ -89,9 +92,12 @@ class PrefixCache(PagedKVCache):
         limit = (self._sequences.target_tokens(request) - 1) // self.block_size
         return self.tree.match(chain, limit) * self.block_size
 
+    gpu_tokens = cached_tokens
+    """The same, where a subclass finds tokens elsewhere, too."""
+
     def admission_blocks(self, request: int, tokens: int) -> int:
         """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""
-        shared = self.cached_tokens(request) // self.block_size
+        shared = self.gpu_tokens(request) // self.block_size
         return self.blocks_for(tokens) - shared + self.tree.idle(self._chain(request), shared)
 
     def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
@@ -134,7 +140,7 @@ class PrefixCache(PagedKVCache):
 
     def spare_blocks(self, request: int, most: int) -> int:
         """How many blocks, `most` at most, decoding may take before a waiting request finds less here than now."""
-        shared = self.cached_tokens(request) // self.block_size
+        shared = self.gpu_tokens(request) // self.block_size
         return self.tree.before(self._chain(request), shared, most) if shared else most
 
     def foresee(self, blocks: int) -> None:
@@ -151,6 +157,10 @@ class PrefixCache(PagedKVCache):
         ids = -(-self._sequences.final_cache_tokens(request) // self._id_tokens)
         if ids > len(chain):
             self._longer[request] = (*chain, *((request, place) for place in range(len(chain), ids)))
+
+    def forget(self, request: int) -> None:
+        """A request that was expected back does not come again; its blocks stay cached until memory is needed."""
+        self._longer.pop(request, None)
 
     def release_shared(self, request: int, tokens: int) -> None:
         """Free the blocks of a request with a number of tokens; full ones with ids are cached from now on."""

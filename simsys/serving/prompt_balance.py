@@ -54,6 +54,12 @@ class PromptBalance(Intake):
         if self._due:
             self.release()
 
+    def withdraw(self, request: int) -> None:
+        """The client of a prompt has given up; without prompts, nothing is counted."""
+        super().withdraw(request)
+        if not self.waiting:
+            self._passed, self._due = -1, False
+
     def release(self) -> None:
         """Let the prompts be processed."""
         self._passed, self._due = -1, False

@@ -28,6 +28,8 @@ class Queue(Protocol):
 
     def __len__(self) -> int: ...
 
+    def __contains__(self, request: object, /) -> bool: ...
+
 
 class OrderedQueue:
     """The request with the smallest key comes next; of equal ones, the one with the smallest number.
@@ -64,6 +66,9 @@ class OrderedQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def __contains__(self, request: object) -> bool:
+        return any(entry[1] == request for entry in self._heap)
+
 
 class SharedQueue:
     """One queue for several replicas.
@@ -74,17 +79,18 @@ class SharedQueue:
     """
 
     def __init__(self, queue: Queue, tell: Callable[[int], None]) -> None:
-        self._queue, self._tell = queue, tell
+        self._queue = queue
+        self.tell = tell
 
     def append(self, request: int) -> None:
         """A request has arrived."""
         self._queue.append(request)
-        self._tell(request)
+        self.tell(request)
 
     def appendleft(self, request: int) -> None:
         """A request comes back."""
         self._queue.appendleft(request)
-        self._tell(request)
+        self.tell(request)
 
     def popleft(self) -> int:
         """Remove and return the first request."""
@@ -102,3 +108,6 @@ class SharedQueue:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    def __contains__(self, request: object) -> bool:
+        return request in self._queue

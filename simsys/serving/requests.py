@@ -11,7 +11,10 @@ from simsys.errors import UsageError
 from simsys.sums import ordered_sum
 from simsys.units import LONGEST_S
 
-OPTIONAL_COLUMNS = ("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids")
+OPTIONAL_COLUMNS = (
+    *("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids"),
+    *("attempt", "cancel_s", "cancel_tokens"),
+)
 """Columns of a `RequestTable` that may be empty."""
 
 
@@ -35,10 +38,16 @@ class RequestTable:
         think_s: Seconds between that end and the arrival.
         hash_ids: Ids of the full blocks of `hash_block_tokens` tokens that each prompt begins with; blocks with the
             same id hold the same tokens, and so do all before them. Unshared blocks at the end may be omitted.
+        attempt: 0 for a request that is sent, k for its k-th repetition. A repetition is the row after the attempt
+            that it repeats, which is its `after`; it arrives only if that attempt fails, `think_s` later.
+        cancel_s: Seconds after its arrival at which a client cancels each request; infinite for never.
+        cancel_tokens: Output tokens with which a client has enough and cancels each request; 0 for all.
         hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
         tenant_names: Names of the tenants; empty if they have none.
         concurrency: If above 0, a closed loop: this number of requests is in the system at a time, and the next one
             arrives at the end of another (not before its `arrival_s`).
+        ttft_timeout_s: Seconds that a client waits for the first token of a request; then it cancels the request.
+        timeout_s: Seconds that a client waits for the last token.
         notes: Relevant facts about the origin of the requests, such as skipped rows of a trace.
 
     Raises:
@@ -55,9 +64,14 @@ class RequestTable:
     after: list[int] = field(default_factory=list)
     think_s: list[float] = field(default_factory=list)
     hash_ids: list[tuple[int, ...]] = field(default_factory=list)
+    attempt: list[int] = field(default_factory=list)
+    cancel_s: list[float] = field(default_factory=list)
+    cancel_tokens: list[int] = field(default_factory=list)
     hash_block_tokens: int = 0
     tenant_names: tuple[str, ...] = ()
     concurrency: int = 0
+    ttft_timeout_s: float = math.inf
+    timeout_s: float = math.inf
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -78,6 +92,14 @@ class RequestTable:
         self._check_hash_ids()
         if self.concurrency < 0:
             raise UsageError(f"concurrency must be 0 (an open loop) or more, not {self.concurrency}")
+        self._check_patience()
+
+    def _check_patience(self) -> None:
+        for name in ("attempt", "cancel_s", "cancel_tokens"):
+            if min(getattr(self, name), default=0) < 0:
+                raise UsageError(f"{name} must be 0 or more for every request, not {min(getattr(self, name))}")
+        if not min(self.ttft_timeout_s, self.timeout_s) > 0:
+            raise UsageError(f"timeouts must be above 0, not {min(self.ttft_timeout_s, self.timeout_s)}")
 
     def _check_arrivals(self) -> None:
         times = self.arrival_s
@@ -138,6 +160,17 @@ class RequestTable:
         return self.tenant_names[tenant] if self.tenant_names else str(tenant)
 
     @property
+    def sent(self) -> int:
+        """Number of requests without repetitions."""
+        return len(self) - sum(map(bool, self.attempt))
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether clients may cancel requests, or send them again."""
+        limited = min(self.ttft_timeout_s, self.timeout_s) < math.inf
+        return limited or bool(self.cancel_s) or bool(self.cancel_tokens) or any(self.attempt)
+
+    @property
     def span_s(self) -> float:
         """Seconds between the first and the last arrival; 0 for an empty table."""
         return self.arrival_s[-1] - self.arrival_s[0] if self.arrival_s else 0.0
@@ -145,7 +178,7 @@ class RequestTable:
     @property
     def mean_rate_per_s(self) -> float | None:
         """Requests per second between the first and the last arrival; None if all arrive at once."""
-        return (len(self) - 1) / self.span_s if self.span_s else None
+        return (self.sent - 1) / self.span_s if self.span_s else None
 
     @property
     def mean_prompt_tokens(self) -> float:
@@ -162,7 +195,10 @@ class RequestTable:
         """Coefficient of variation of the gaps between arrivals: 1 for Poisson; None if all arrive at once."""
         if not self.span_s:
             return None
-        count = len(self) - 1
+        count = self.sent - 1
         mean_s = self.span_s / count
-        pairs = zip(self.arrival_s, islice(self.arrival_s, 1, None), strict=False)
+        times_s = self.arrival_s
+        if self.attempt:
+            times_s = [time_s for time_s, again in zip(times_s, self.attempt, strict=True) if not again]
+        pairs = zip(times_s, islice(times_s, 1, None), strict=False)
         return math.sqrt(ordered_sum((after - before - mean_s) ** 2 for before, after in pairs) / count) / mean_s

@@ -67,6 +67,8 @@ class Scheduler(Configurable, ABC):
         """Running requests with an incomplete prompt."""
         self.fetching: dict[int, None] = {}
         """Running requests with allocated blocks and a cache in flight."""
+        self.aside: dict[int, None] = {}
+        """Requests taken from those that wait while their cached prefixes are loaded."""
         self.preempted = False
         """Whether a request has been preempted since the last step."""
         self.swap: SwapSpace | None = None
@@ -89,13 +91,18 @@ class Scheduler(Configurable, ABC):
             self.preempted = False
             if self._mixes:
                 self.make_room()
-                chunks = self.schedule()
             else:
                 self.kv.reserved_blocks = 0
-                chunks = self.schedule()
-                if not chunks:
-                    self.make_room()
-            if chunks or self.decode.size or not self.preempted:
+            if self.swap is not None:
+                self.swap.prepare()
+            chunks = self.schedule()
+            if not self._mixes and not chunks:
+                self.make_room()
+            if chunks or self.decode.size:
+                return chunks
+            if self.swap is not None and self.waiting and self.swap.gives_way():
+                continue
+            if not self.preempted:
                 return chunks
             fruitless += 1
             if fruitless > len(self.waiting) + 1:
@@ -242,17 +249,9 @@ class Scheduler(Configurable, ABC):
 
     def preempt(self, request: int) -> int:
         """Preempt a running request and return it: its cache is copied to the host, or computed again."""
-        del self.running[request]
         sequences = self.sequences
         self.kv.expect_back(request)
-        if request in self.prefilling:
-            del self.prefilling[request]
-            cached = sequences.computed_tokens[request]
-            self.kv.release(request, cached)
-        else:
-            self.decode.remove(request)
-            cached = sequences.target_tokens(request) - 1
-            self.kv.reserved_blocks = self.decode.missing_blocks()
+        cached = self.take_out(request)
         sequences.computed_tokens[request] = 0
         if self.swap is not None and cached and self.swap.put(self.kv.blocks_for(cached)):
             sequences.on_host[request] = self.swap, cached
@@ -261,6 +260,28 @@ class Scheduler(Configurable, ABC):
         for hook in self._probes.request_preempted:
             hook(request, self._env._now)
         return request
+
+    def take_out(self, request: int) -> int:
+        """Let a running request go and release its cache; return the number of its cached tokens."""
+        del self.running[request]
+        if request in self.prefilling:
+            del self.prefilling[request]
+            cached = self.sequences.computed_tokens[request]
+            self.kv.release(request, cached)
+            return cached
+        self.decode.remove(request)
+        self.kv.reserved_blocks = self.decode.missing_blocks()
+        return self.sequences.target_tokens(request) - 1
+
+    def forget(self, request: int) -> bool:
+        """A waiting request does not come again: give up what is kept for it; True if it has a cache elsewhere."""
+        self.kv.forget(request)
+        if self.swap is not None:
+            self.swap.forget(request)
+        space, tokens = self.sequences.on_host.pop(request, (None, 0))
+        if space is not None:
+            space.drop(self.kv.blocks_for(tokens))
+        return False
 
     def _swap_in(self, request: int, tokens: int) -> None:
         """Copy the cache of a request back from the host; a cache on another replica's host is discarded."""

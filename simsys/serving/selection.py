@@ -41,6 +41,30 @@ def delayed(table: RequestTable, delays_s: Sequence[float]) -> RequestTable:
     return select(table, rows, arrival_s=[times[row] for row in rows])
 
 
+def with_attempts(table: RequestTable, retries: int, waits_s: Sequence[float]) -> RequestTable:
+    """Return the requests, each followed by the rows of its retries, which are sent only if the attempt before fails.
+
+    Args:
+        table: The requests.
+        retries: Most retries of each request.
+        waits_s: Seconds between the failure of an attempt and the next one, for each retry of each request.
+    """
+    each = 1 + retries
+    rows = [row for row in range(len(table)) for _ in range(each)]
+    attempt = list(range(each)) * len(table)
+    columns: dict[str, Any] = {
+        name: [column[row] for row in rows] if (column := getattr(table, name)) else []
+        for name in ("arrival_s", "prompt_tokens", "output_tokens", *OPTIONAL_COLUMNS)
+    }
+    after, think_s, waits = table.after or [-1] * len(table), table.think_s or [0.0] * len(table), iter(waits_s)
+    columns["after"] = [
+        place - 1 if number else each * after[row] if after[row] >= 0 else -1
+        for place, (row, number) in enumerate(zip(rows, attempt, strict=True))
+    ]
+    columns["think_s"] = [next(waits) if number else think_s[row] for row, number in zip(rows, attempt, strict=True)]
+    return replace(table, **columns | {"attempt": attempt})
+
+
 def repeated(
     table: RequestTable, *, count: int | None = None, until_s: float = math.inf, most: int = 10_000_000
 ) -> RequestTable:

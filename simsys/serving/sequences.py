@@ -15,6 +15,7 @@ class Sequences:
 
     __slots__ = (
         "arrival_s",
+        "asked_tokens",
         "computed_tokens",
         "generated_tokens",
         "most_tokens",
@@ -22,6 +23,7 @@ class Sequences:
         "output_tokens",
         "priority",
         "prompt_tokens",
+        "quitting",
         "tenant",
         "tenant_name",
     )
@@ -29,7 +31,18 @@ class Sequences:
     def __init__(self, requests: RequestTable) -> None:
         self.arrival_s = requests.arrival_s
         self.prompt_tokens = requests.prompt_tokens
+        self.asked_tokens = requests.output_tokens
+        """Output tokens that each request asks for, which policies know."""
         self.output_tokens = requests.output_tokens
+        """Output tokens with which each request ends: those, or fewer if its client cancels it then."""
+        self.quitting: set[int] = set()
+        """Requests that end with fewer tokens, since their clients cancel them."""
+        if any(requests.cancel_tokens):
+            pairs = enumerate(zip(requests.output_tokens, requests.cancel_tokens, strict=True))
+            self.quitting = {request for request, (asked, enough) in pairs if 0 < enough < asked}
+            self.output_tokens = list(requests.output_tokens)
+            for request in self.quitting:
+                self.output_tokens[request] = requests.cancel_tokens[request]
         self.priority = requests.priority
         self.tenant = requests.tenant
         self.tenant_name = requests.tenant_name
@@ -55,4 +68,4 @@ class Sequences:
 
     def final_cache_tokens(self, request: int) -> int:
         """Most tokens of this request that are ever cached: all but the last output token."""
-        return self.prompt_tokens[request] + self.output_tokens[request] - 1
+        return self.prompt_tokens[request] + self.asked_tokens[request] - 1

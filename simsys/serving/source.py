@@ -13,7 +13,9 @@ from simsys.platform.agenda import Later
 from simsys.platform.environment import Environment
 from simsys.platform.events import AFTERWARDS
 from simsys.probes import Probes
+from simsys.serving.clients import Clients
 from simsys.serving.engine import Engine
+from simsys.serving.leaving import HAD_ENOUGH
 from simsys.serving.requests import RequestTable
 
 
@@ -23,6 +25,13 @@ class Front(Protocol):
     @property
     def replicas(self) -> Sequence[Engine]:
         """All on which a request may run."""
+
+    @property
+    def sheds(self) -> bool:
+        """Whether requests may be rejected before they are routed."""
+
+    def refusal(self, request: int) -> str:
+        """Why a request that arrives now is rejected; empty if it is routed."""
 
     def route(self, request: int) -> Engine:
         """The replica for a request that arrives now."""
@@ -61,18 +70,20 @@ class Source:
         self.ended = Event(env)
         """Fires when all requests have ended, or when no more are to come."""
         self._left = len(requests)
-        self._followers = _followers(requests.after)
+        self._followers = _followers(requests)
         self._order: Sequence[int] = range(len(requests))
-        if self._followers:
+        if requests.after:
             self._order = [request for request in self._order if requests.after[request] < 0]
         self._next = 0  # place in this order
         self._limit = min(requests.concurrency or len(requests), len(self._order))
         """Place up to which requests arrive by themselves, not after the end of another one."""
         self._hears_of = probes.request_arrived
         self._stopped = False
-        on_end = self._let_follow if self._followers or requests.concurrency else self._count
-        for engine in (*router.replicas, *elsewhere):
-            engine.on_end = on_end
+        engines = (*router.replicas, *elsewhere)
+        self._clients = Clients(env, requests, engines) if requests.gives_up else None
+        on_end = self._let_follow if requests.after or requests.concurrency else self._count
+        for engine in engines:
+            engine.on_end, engine.on_cancel = on_end if self._clients is None else self._answered, self._cancelled
         self._due: dict[int, float] = {}  # followers that are to arrive at known times
         self._later = Later(env.agenda, AFTERWARDS)
         self.due_s, self.priority = inf, int(URGENT)
@@ -82,6 +93,8 @@ class Source:
     def stop(self) -> None:
         """No more are to come; observers hear of those that are on their way to the router."""
         self._stopped, self.due_s = True, inf
+        if self._clients is not None:
+            self._clients.stop()
         next_ones = self._order[self._next : self._limit]
         due = [*self._due.items(), *((request, self._arrival_s[request]) for request in next_ones)]
         for request, time_s in due:
@@ -119,7 +132,58 @@ class Source:
         if self._hears_of:
             for hook in self._hears_of:
                 hook(request, self._env._now - self._late_s)
-        self._router.route(request).submit(request)
+        if self._router.sheds and (reason := self._router.refusal(request)):
+            for rejected in self._probes.request_rejected:
+                rejected(request, reason, self._env._now)
+            self._failed(request, again=True)
+            return
+        engine = self._router.route(request)
+        if self._clients is not None:
+            self._clients.sent(request, engine, self._env._now - self._late_s)
+        engine.submit(request)
+
+    def _answered(self, request: int) -> None:
+        """A request has ended, so that it is not sent again."""
+        assert self._clients is not None
+        self._clients.ended(request)
+        self._left -= self._repetitions(request)
+        self._let_follow(request)
+
+    def _cancelled(self, request: int, reason: str) -> None:
+        """The client of a request has given up."""
+        self._failed(request, again=reason != HAD_ENOUGH)
+
+    def _failed(self, request: int, *, again: bool) -> None:
+        """A request has no answer: its client sends it again, or nothing more of the conversation."""
+        if self._clients is not None:
+            self._clients.ended(request)
+        if again and self._repetitions(request):
+            self._count(request)
+            self._follow(request + 1)
+        else:
+            self._left -= self._repetitions(request) + self._given_up_with(request)
+            self._followers.pop(self._first(request), None)
+            self._let_follow(request)
+
+    def _repetitions(self, request: int) -> int:
+        """The number of times that a request may still be sent again."""
+        attempt, place = self._requests.attempt, request + 1
+        while attempt and place < len(attempt) and attempt[place]:
+            place += 1
+        return place - request - 1
+
+    def _first(self, request: int) -> int:
+        """The first attempt of a request."""
+        return request - self._requests.attempt[request] if self._requests.attempt else request
+
+    def _given_up_with(self, request: int) -> int:
+        """The number of requests that will not be sent, as they follow one without an answer."""
+        lost, found = list(self._followers.get(self._first(request), ())), 0
+        while lost:
+            each = lost.pop()
+            found += 1 + self._repetitions(each)
+            lost += self._followers.get(each, ())
+        return found
 
     def _count(self, request: int) -> None:
         self._left -= 1
@@ -129,7 +193,7 @@ class Source:
     def _let_follow(self, request: int) -> None:
         """Let the requests follow that have waited for this one, or the next one of a closed loop."""
         self._count(request)
-        followers: Sequence[int] = self._followers.get(request, ())
+        followers: Sequence[int] = self._followers.get(self._first(request), ())
         if self._requests.concurrency and not followers and self._next < len(self._order):
             followers = (self._order[self._next],)
             self._next += 1
@@ -148,10 +212,10 @@ class Source:
             self._arrive(request)
 
 
-def _followers(after: Sequence[int]) -> dict[int, list[int]]:
-    """By request, those that arrive when it has ended."""
+def _followers(requests: RequestTable) -> dict[int, list[int]]:
+    """By request, those that arrive when it has been answered, without repetitions of its own."""
     followers: dict[int, list[int]] = {}
-    for request, other in enumerate(after):
-        if other >= 0:
+    for request, other in enumerate(requests.after):
+        if other >= 0 and not (requests.attempt and requests.attempt[request]):
             followers.setdefault(other, []).append(request)
     return followers

@@ -13,6 +13,7 @@ from simsys.model.batch import Batch
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.probes import Probe
+from simsys.serving.cancelled import Cancelled
 from simsys.serving.requests import RequestTable
 from simsys.testing.engines import EngineHarness, EngineParts, WatchedTeam
 from simsys.testing.toys import MAX_EVENTS, finish, toy_executor, toy_model, toy_requests
@@ -57,6 +58,10 @@ class ServingRun(Probe):
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         """Record the event."""
         self.history.append(("rejected", request, now_s))
+
+    def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
+        """Record the event."""
+        self.history.append(("cancelled", request, cancelled.time_s))
 
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Count the tokens of finished steps."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from simsys.traces import chrome
 
-ARRIVED, ADMITTED, FIRST_TOKEN, RESUMED, PREEMPTED, FINISHED, REJECTED = range(7)
+ARRIVED, ADMITTED, FIRST_TOKEN, RESUMED, PREEMPTED, FINISHED, REJECTED, CANCELLED = range(8)
 """What happens to a request."""
 QUEUE, PREFILL, DECODE = "queue", "prefill", "decode"
 _NEXT = {
@@ -19,6 +19,7 @@ _NEXT = {
     PREEMPTED: QUEUE,
     FINISHED: "",
     REJECTED: "",
+    CANCELLED: "",
 }
 """The phase of a request after each event."""
 
@@ -45,6 +46,8 @@ class RequestLog:
         """Request, what happened, and when in seconds."""
         self.reasons: dict[int, str] = {}
         """Why requests were rejected."""
+        self.given_up: dict[int, str] = {}
+        """Why clients gave up requests."""
 
     def phases(self, end_s: float) -> dict[int, tuple[list[Phase], bool]]:
         """By request, its phases, and whether it ended before the end of the run."""
@@ -79,6 +82,8 @@ class RequestLog:
                 args |= {"prompt tokens": tokens[0][request], "output tokens": tokens[1][request]}
             if request in self.reasons:
                 args["rejected"] = self.reasons[request]
+            elif request in self.given_up:
+                args["cancelled"] = self.given_up[request]
             elif not ended:
                 args["unfinished"] = True
             times_ns = [(round(each.started_s * 1e9), round(each.ended_s * 1e9)) for each in phases]

@@ -15,6 +15,7 @@ from simsys.traces.lanes import in_lanes, nanoseconds
 if TYPE_CHECKING:
     import numpy as np
 
+    from simsys.serving.cancelled import Cancelled
     from simsys.serving.engine_log import EngineLog
 
 MOST_STEPS = 1_000_000
@@ -85,6 +86,11 @@ class ServingTrace(Probe):
         """It ends without an answer."""
         self._requests.events.append((request, of.REJECTED, now_s))
         self._requests.reasons[request] = reason
+
+    def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
+        """Its client gives up."""
+        self._requests.events.append((request, of.CANCELLED, cancelled.time_s))
+        self._requests.given_up[request] = cancelled.reason
 
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """A slice of the transfers between replicas."""

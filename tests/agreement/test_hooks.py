@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from inspect import isfunction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from tests.helpers.thorough import every_second
 
 KINDS = (Scheduler, PrefillPhase, DecodePhase, Router)
 LEVELS = ("medium", "high")
+CHANCE = ("draw", "draw_by", "draw_by_cost")
+PLAIN_ROUTERS = ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity", "RoundRobin")
 NOT_ASKED = {
     "ChunkedPrefill": {"tokens_to_compute"},  # for policies that process whole prompts
     "PrefillFirst": {"tokens_to_compute"},
@@ -38,7 +41,11 @@ NOT_ASKED = {
     "StaticBatching": {"repeats", "extend", "preempt", "victim"},
     "VLLMv0": {"repeats", "extend"},
     "PagedKVCache": {"holds", "foresee", "spare_blocks", "grow_shared", "took_unshared", "release_shared"},
-    **{router: {"draw"} for router in ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity", "RoundRobin")},
+    **{router: {*CHANCE, "refusal", "priority_of"} for router in PLAIN_ROUTERS},
+    "KVAware": {"draw", "draw_by", "refusal", "priority_of"},
+    "Random": {"draw_by", "draw_by_cost", "refusal", "priority_of"},
+    "SLOClass": {"draw_by_cost"},
+    "Shedding": set(CHANCE),
 }
 """Methods that a module has and its engine does not call: what it inherits, and what others need."""
 HOST_BLOCKS = 40
@@ -85,10 +92,13 @@ def run(module: type, level: str) -> None:
         given["decode"] = module
     caps = Limits(num_blocks=24, max_num_batched_tokens=96, long_prefill_token_threshold=4)
     table = requests()
+    impatient = replace(table, cancel_s=[inf, 2e-4, 4e-4, 8e-4] * (len(table) // 4))
     if issubclass(module, FetchingScheduler):
         for reserves in (False, True):
             disaggregated(table, replace(caps, reserves_prompts=reserves), decode_policy=module, level=level)
+        disaggregated(impatient, caps, decode_policy=module, level=level)
         return
+    serve(impatient, caps, policy=policy, **given)
     for swap_blocks in (None, HOST_BLOCKS):
         serve(table, caps, policy=policy, replicas=2, swap_blocks=swap_blocks, **given)
     if issubclass(module, PagedKVCache):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from math import inf
 
 from frameworks.central_queue import CentralQueue
 from frameworks.chunked_prefill import ChunkedPrefill
@@ -18,6 +19,7 @@ from frameworks.shortest_job_first import ShortestJobFirst
 from frameworks.static_batching import StaticBatching
 from frameworks.vllm_v0 import VLLMv0
 from simsys.serving.requests import RequestTable
+from simsys.serving.selection import with_attempts
 from tests.helpers.reference_serving import Limits
 from tests.helpers.weighted_fair_queueing import WeightedFairQueueing
 
@@ -45,6 +47,22 @@ def workload(rng: random.Random) -> RequestTable:
         after = [rng.choice([-1, rng.randrange(place)]) if place else -1 for place in range(count)]
         return replace(table, after=after, think_s=[rng.choice([0.0, rng.random() * gap_s]) for _ in range(count)])
     return replace(table, concurrency=rng.randint(1, 6)) if kind == "closed" else table
+
+
+def impatient(rng: random.Random, requests: RequestTable) -> RequestTable:
+    """The requests, of clients that give up: after time-outs of their own or of all, with enough tokens, and again."""
+    short_s = rng.choice([1e-5, 1e-4, 1e-3])
+    requests = replace(
+        requests,
+        ttft_timeout_s=rng.choice([inf, short_s * rng.uniform(0.5, 2.0)]),
+        timeout_s=rng.choice([inf, 10 * short_s * rng.uniform(0.5, 2.0)]),
+        cancel_s=[rng.choice([inf, rng.expovariate(0.2 / short_s)]) for _ in requests.arrival_s],
+        cancel_tokens=[rng.choice([0, rng.randint(1, 20)]) for _ in requests.arrival_s],
+    )
+    retries = rng.choice([0, 0, 1, 3])
+    if not retries:
+        return requests
+    return with_attempts(requests, retries, [rng.random() * short_s for _ in range(retries * len(requests))])
 
 
 def limits(rng: random.Random) -> Limits:

@@ -21,6 +21,7 @@ from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.platform.environment import Environment
 from simsys.probes import Probe, Probes
+from simsys.serving.cancelled import Cancelled
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
@@ -48,6 +49,7 @@ class Served(Probe):
     events: list[tuple[str, int, float]] = field(default_factory=list)
     running: list[int] = field(default_factory=list)
     arrived: dict[int, float] = field(default_factory=dict)
+    cancelled: dict[int, Cancelled] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     lookups: list[tuple[int, int, int, float]] = field(default_factory=list)
     copies: list[tuple[HostWork, float, float]] = field(default_factory=list)
@@ -90,6 +92,10 @@ class Served(Probe):
     def request_rejected(self, request: int, reason: str, now_s: float) -> None:
         self.events.append(("rejected", request, now_s))
         self.reasons[request] = reason
+
+    def request_cancelled(self, request: int, cancelled: Cancelled) -> None:
+        self.events.append(("cancelled", request, cancelled.time_s))
+        self.cancelled[request] = cancelled
 
     def history(self) -> list[tuple[str, int, float]]:
         """All events in an order that does not depend on that of one moment."""

@@ -14,6 +14,7 @@ from simsys.metrics.latencies import Latencies
 from simsys.metrics.offered_load import load_metrics, load_warnings
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
+from simsys.serving.cancelled import Cancelled
 from simsys.serving.requests import RequestTable
 from tests.helpers.each_case import each_case
 
@@ -66,6 +67,24 @@ def test_rejected_requests_are_offered_and_not_served() -> None:
     assert found["rejected_share"] == pytest.approx(0.25)
     assert found["preempted_share"] == pytest.approx(1 / 400)
     assert found["served_requests_per_s"] == pytest.approx(0.375)
+
+
+def test_requests_that_clients_give_up_are_offered_and_not_served_and_no_queue() -> None:
+    """Twice the capacity: every second request waits for 3 s in vain."""
+    log = queue(2.0, 2000)
+    for request in range(2000):
+        time_s, kept = request / 2.0, request % 2 == 0
+        if kept:
+            log.admitted_s[request], log.finished_s[request] = time_s, time_s + 1.0
+        else:
+            log.admitted_s[request] = log.first_token_s[request] = log.finished_s[request] = -1.0
+            log.cancelled[request] = Cancelled("too late", 0, 0, time_s + 3.0, waiting=True)
+    found = load(log)
+    assert (found["cancelled_share"], found["served_share"]) == (0.5, 0.5)
+    assert (found["overloaded"], found["steady"]) == (0, 1)
+    assert found["served_requests_per_s"] == pytest.approx(1.0, rel=0.01)
+    (text,) = load_warnings({**found, "completed": 1000, "cancelled": 1000})
+    assert text.startswith("clients gave up 50.0% of the requests: latencies and throughput are those of completed")
 
 
 def test_requests_that_arrive_with_the_last_one_are_the_open_end_of_the_window() -> None:

@@ -10,10 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simsys.metrics.serving_log import ServingLog, Times
+from simsys.metrics.serving import serving_metrics
+from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.step_log import StepLog
+from simsys.metrics.table_columns import Times
+from simsys.serving.cancelled import Cancelled
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.requests import RequestTable
+from simsys.serving.selection import with_attempts
 
 
 def test_times_are_none_where_there_is_none_yet() -> None:
@@ -48,6 +52,24 @@ def test_rows_say_whose_requests_they_are_where_the_workload_does() -> None:
     assert list(rows["tenant"]) == ["paid", "free"]
     assert (rows["priority"], rows["session"], rows["turn"]) == ([2, 0], [0, 0], [0, 1])
     assert list(ServingLog(replace(table, tenant_names=())).rows()["tenant"]) == ["1", "0"]
+
+
+def test_rows_of_retries_are_those_that_were_sent_with_the_number_of_their_request() -> None:
+    table = with_attempts(RequestTable([0.0, 1.0], [4, 5], [1, 1]), 2, [1.0] * 4)
+    log = ServingLog(table)
+    for row, time_s in ((0, 0.0), (3, 1.0), (4, 2.5)):
+        log.arrival_s[row] = time_s
+    log.finished_s[0] = log.finished_s[4] = 3.0
+    log.cancelled[3] = Cancelled("too late", 5, 0, 1.5, waiting=False)
+    rows = log.rows()
+    assert (rows["request"], rows["attempt"], rows["prompt_tokens"]) == ([0, 1, 1], [0, 0, 1], [4, 5, 5])
+    assert (rows["state"], rows["reason"]) == (["completed", "cancelled", "completed"], ["", "too late", ""])
+    assert log.in_flight == []
+    figures = serving_metrics(log, {})
+    assert {name: figures[name] for name in ("cancelled", "wasted_tokens", "retries", "answered_share")} == {
+        **{"cancelled": 1, "wasted_tokens": 5, "retries": 1, "answered_share": 1.0}
+    }
+    assert figures["cancelled_by_reason"] == {"too late": 1}
 
 
 def test_arrivals_are_those_of_the_table_unless_requests_follow_others() -> None:

@@ -26,7 +26,7 @@ class Server:
     def __init__(self, env: Environment, refused: tuple[int, ...] = ()) -> None:
         self.env, self.refused = env, refused
         self.on_end: Any = None
-        self.replicas = [self]
+        self.replicas, self.sheds = [self], False
         self.got: list[int] = []
 
     def route(self, request: int) -> Any:

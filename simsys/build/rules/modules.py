@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from simsys.build.modules import SCHEDULER_LIMITS, module_options
+from simsys.build.modules import SCHEDULER_LIMITS, module_options, routers_of
 from simsys.build.rules.findings import Findings
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.training_setup import data_parallel_module
@@ -41,9 +41,22 @@ def serving_modules(parts: Parts, found: Findings) -> None:
             ("serving", "router_options"),
             lambda: module_options(settings.router, Router, given, "serving.router_options"),
         )
+        _check_inner_router(settings, found)
     scheduler = settings.scheduler if parts.serving is None else parts.serving.scheduler
     if scheduler is not None and known_module(scheduler, Scheduler, ("serving", "scheduler"), found):
         _check_scheduler_options(scheduler, settings, found)
+
+
+def _check_inner_router(settings: ServingConfig, found: Findings) -> None:
+    """The router that another one passes requests on to exists, with its options, and can do without all requests."""
+    place = ("serving", "router_options")
+    for name in routers_of(settings)[1:]:
+        if not known_module(name, Router, (*place, "router"), found):
+            continue
+        if not FRAMEWORKS.get(name, Router).scales:
+            found.error((*place, "router"), f"{settings.router} cannot pass requests on to router {name}")
+        given, path = settings.router_options.get("router_options") or {}, "serving.router_options.router_options"
+        found.attempt((*place, "router_options"), lambda: module_options(name, Router, given, path))  # noqa: B023
 
 
 @rule("network.topology_type")

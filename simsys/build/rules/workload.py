@@ -87,6 +87,8 @@ def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError
     message = str(error)
     if "think times" in message:
         return ("workload", "trace" if workload.sessions is None else "sessions", "think_time")
+    if "retry.attempts" in message:
+        return ("workload", "cancellation", "retry", "attempts")
     if "turns in all" in message:
         return ("workload", "sessions", "turns")
     if "that may be shared" in message:
@@ -109,6 +111,9 @@ def _files(workload: WorkloadConfig) -> dict[KeyPath, str]:
         ("workload", "prompt_tokens"): workload.prompt_tokens,
         ("workload", "output_tokens"): workload.output_tokens,
         ("workload", "sessions", "turns"): workload.sessions.turns if workload.sessions else None,
+        ("workload", "cancellation", "after_tokens"): (
+            workload.cancellation.after_tokens if workload.cancellation else None
+        ),
         ("workload", "prefixes", "tokens"): workload.prefixes.tokens if workload.prefixes else None,
     }
     return {

@@ -28,6 +28,8 @@ class Autoscaling(Variant):
 
     apart = ("serving", "autoscaling")
 
+    without_tiers = ("serving", "autoscaling")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether limits of the number of replicas are given."""
         return settings.autoscaling is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from simsys.build.modules import module_options
 from simsys.build.rules.experts import shared_experts_problem
-from simsys.build.rules.findings import Findings, Suggestion
+from simsys.build.rules.findings import Findings, Lever, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
 from simsys.build.rules.registry import Parts, rule
@@ -73,8 +73,26 @@ def modules_of_decoding(parts: Parts, found: Findings) -> None:
     """The router and the scheduler of decode replicas exist."""
     split = parts.config.serving.disaggregated if parts.config.serving is not None else None
     if split is not None:
-        known_module(split.decode_router, Router, (*DISAGGREGATED, "decode_router"), found)
+        place = (*DISAGGREGATED, "decode_router")
+        if (
+            known_module(split.decode_router, Router, place, found)
+            and FRAMEWORKS.get(split.decode_router, Router).sheds
+        ):
+            found.error(place, f"{split.decode_router} sheds requests, which a prefill replica has accepted already")
         known_module(split.decode_scheduler, Scheduler, (*DISAGGREGATED, "decode_scheduler"), found)
+
+
+@rule("workload.cancellation")
+def first_tokens_in_time(parts: Parts, found: Findings) -> None:
+    """A client knows of its first token where the prefill replica answers."""
+    serving, workload = parts.config.serving, parts.config.workload
+    split = serving.disaggregated if serving is not None else None
+    gives_up = workload.cancellation if workload is not None else None
+    if split is None or gives_up is None or gives_up.ttft_timeout is None or split.first_token == "prefill":
+        return
+    message = "ttft_timeout with serving.disaggregated.first_token: decode is not available"
+    edits: list[Lever] = [{"serving.disaggregated.first_token": "prefill"}]
+    found.error(("workload", "cancellation", "ttft_timeout"), message, suggestion=Suggestion([edits], "write {}"))
 
 
 @rule("serving.disaggregated", when_sound=True)

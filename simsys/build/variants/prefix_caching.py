@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from simsys.build.modules import routers_of
 from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
@@ -54,7 +55,7 @@ def router_finds_what_it_looks_for(parts: Parts, found: Findings) -> None:
     assert settings is not None
     needs = False
     with suppress(SimsysError):  # an unknown router is reported by another rule
-        needs = FRAMEWORKS.get(settings.router, Router).needs_prefix_caching
+        needs = any(FRAMEWORKS.get(name, Router).needs_prefix_caching for name in routers_of(settings))
     if needs and settings.prefix_caching is False:
         message = f"{settings.router} routes by cached prefixes, but there are none"
         suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} too")
