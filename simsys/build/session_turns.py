@@ -10,7 +10,7 @@ from simsys.build.distributions import draw_lengths, draw_times, draw_uniform, d
 from simsys.config.sessions import SessionsConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import UsageError
-from simsys.serving.agents import ids_of, prompts_of, turns_with_agents
+from simsys.serving.agents import Turn, ids_of, prompts_of, turns_with_agents
 from simsys.serving.requests import RequestTable
 
 
@@ -88,6 +88,19 @@ def with_agents(
         hash_block_tokens=workload.hash_block_size,
     )
     return with_thoughts(workload, table, thoughts)
+
+
+def with_shared_contexts(table: RequestTable, block_tokens: int) -> RequestTable:
+    """Requests that continue the prompt and the answer of those they wait for, with the ids of their blocks.
+
+    Args:
+        table: The requests.
+        block_tokens: Tokens of a block.
+    """
+    turns = [Turn(0, 0, 0, before < 0, before) for before in table.after]
+    ids = ids_of(turns, table.prompt_tokens, table.output_tokens, [0], [0], block_tokens)
+    pairs = zip(ids, table.prompt_tokens, strict=True)
+    return replace(table, hash_ids=[each[: n // block_tokens] for each, n in pairs], hash_block_tokens=block_tokens)
 
 
 def prefixes_of(workload: WorkloadConfig, count: int, seed: int, folder: Path) -> tuple[list[int], list[int]]:

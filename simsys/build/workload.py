@@ -16,6 +16,7 @@ from simsys.build.session_turns import (
     returned_of,
     thoughts_of,
     with_agents,
+    with_shared_contexts,
     with_thoughts,
 )
 from simsys.config.arrivals import ClosedLoopArrivals
@@ -131,11 +132,15 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
         start_s=trace.start,
         duration_s=trace.duration or math.inf,
         multi_turn=trace.multi_turn,
+        block_tokens=trace.hash_block_size,
     )
     table, until_s = read.table, workload.duration or math.inf
     if workload.arrivals.kind == "trace" and not read.timed:
         example = "arrivals: {kind: poisson, rate: 8 req/s}"
         raise TraceError(f"{path}: a trace of format {read.format} holds no times; give others, such as {example}")
+    if workload.output_tokens.kind == "trace" and not read.answered:
+        example = "output_tokens: {kind: lognormal, mean: 256}"
+        raise TraceError(f"{path}: some lines have no length of their output; give lengths, such as {example}")
     if workload.prompt_tokens.kind != "trace":
         table = RequestTable(table.arrival_s, table.prompt_tokens, table.output_tokens, notes=table.notes)
     if table.after and workload.arrivals.kind == "closed_loop":
@@ -154,7 +159,10 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
         raise TraceError(
             f"{path}: holds {len(table)} requests, but num_requests asks for {workload.num_requests}{why}"
         )
-    return _with_drawn_columns(workload, trace, table, seed, folder)
+    table = _with_drawn_columns(workload, trace, table, seed, folder)
+    if read.continues and table.after and not table.hash_ids:
+        return with_shared_contexts(table, workload.hash_block_size)
+    return table
 
 
 def _rearranged(workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int) -> RequestTable:

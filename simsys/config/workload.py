@@ -50,6 +50,9 @@ class TraceConfig(Part):
     repeat: bool = Field(default=False, description="Begin again at the end of the trace")
     multi_turn: bool = Field(default=False, description="Replay whole conversations, not only their first turns")
     think_time: Time = Field(default=NO_TIME, description="Time from an answer to the next turn of its conversation")
+    hash_block_size: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
+        default=None, description="Tokens of a block of hash_ids of JSON lines; by default 512, as of Mooncake"
+    )
 
     @model_validator(mode="after")
     def _think_time_has_an_effect(self) -> Self:
