@@ -18,6 +18,7 @@ class CentralQueue(Router):
     """
 
     scales = False
+    shares_queue = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -110,6 +110,12 @@ class Probe:
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
+    def kv_loaded(self, request: int, tokens: Mapping[str, int], started_s: float, ended_s: float) -> None:
+        """The prefix of a request has been loaded from tiers; with these numbers of tokens by kind of tier."""
+
+    def kv_moved(self, kind: str, reads: bool, nbytes: float) -> None:
+        """Bytes of KV cache are read from a tier of a kind, or written to it; below 0 if a read was cut short."""
+
     def request_joined(self, request: int, rank: int, now_s: float) -> None:
         """A request with a prompt processed elsewhere decodes from now on, on the engine with this first rank."""
 
@@ -184,6 +190,8 @@ class Probes:
     request_cancelled: tuple[Callable[[int, Cancelled], None], ...]
     replica_started: tuple[Callable[[int, EngineLog], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
+    kv_loaded: tuple[Callable[[int, Mapping[str, int], float, float], None], ...]
+    kv_moved: tuple[Callable[[str, bool, float], None], ...]
     request_joined: tuple[Callable[[int, int, float], None], ...]
     scaled: tuple[Callable[[int, int, float], None], ...]
     stopped: tuple[Callable[[Sequence[int], float], None], ...]

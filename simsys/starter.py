@@ -50,6 +50,9 @@ class Starter(Protocol):
     def stepper(self, team: Group, plan: ForwardPass, done: Callable[[int], None]) -> Stepper:
         """What carries out consecutive steps of a serving team; `done` hears how many, each time some have ended."""
 
+    def pass_s(self, team: Group, plan: ForwardPass, batch: Batch) -> float:
+        """Time of a pass on idle links, without host work, if it began now."""
+
     def passes(self, rank: int, forward: Callable[[Batch, float], Event], done: Callable[[int], None]) -> Stepper:
         """What carries out steps that are more than one pass, by calling `forward` with a batch and host seconds."""
 

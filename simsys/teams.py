@@ -43,6 +43,10 @@ class Team:
         """What carries out consecutive steps; `done` is called with their number each time some have ended."""
         return self._executor.stepper(self.group, self.plan, done)
 
+    def pass_s(self, batch: Batch) -> float:
+        """Time of a pass on idle links, without host work, if it began now (s)."""
+        return self._executor.pass_s(self.group, self.plan, batch)
+
     def forward(self, batch: Batch, *, host_s: float = 0.0, name: str = "forward") -> Event:
         """Pass a batch through the model on all ranks, `host_s` seconds of host work first."""
         return self._executor.start(Forward(self.group, self.plan, batch, host_s, name))

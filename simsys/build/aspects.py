@@ -45,6 +45,7 @@ PATHS: Mapping[str, str] = {
     "serving.max_num_seqs": LOAD,
     "serving.max_num_batched_tokens": LOAD,
     "serving.max_model_len": LOAD,
+    "serving.allow_long_max_model_len": LOAD,
     "workload.arrivals": LOAD,
     "workload.prompt_tokens": LENGTHS,
     "workload.output_tokens": LENGTHS,

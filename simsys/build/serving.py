@@ -18,7 +18,7 @@ from simsys.build.model import model_warnings
 from simsys.build.modules import SCHEDULER_LIMITS, module_options
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.build.serving_memory import ServingMemory
-from simsys.build.serving_precision import precision_of, precision_warnings
+from simsys.build.serving_precision import precision_warnings
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.variants.variant import Variant, variants_of
 from simsys.collectives.choose import OWN_KERNELS, Choose, named, with_own_all_reduce
@@ -34,23 +34,19 @@ from simsys.metrics.serving_collector import ServingMetrics
 from simsys.metrics.stop_rule import StopRule
 from simsys.model.description import described
 from simsys.model.model import Model
-from simsys.parallel.layout import Layout
 from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.kv_connector import KVConnector
 from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
 from simsys.teams import LockStepTeam, PipelineTeam, Team
 
 Part = TypeVar("Part")
-
-RANK_ORDER = ("tensor", "context", "pipeline", "data")
-"""Consecutive ranks first share layers, then form the stages of a pipeline; a replica has consecutive ranks, as in
-vLLM."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +157,7 @@ class ServingJob(ServingMemory):
             for pool in self.pools
             for number in range(pool.layout.data)
         ]
+        connector = self._first(each.connector(self, executor) for each in self.variants)
         together = defaultdict[tuple[int, int, int], list[Intake]](list)  # intakes of data-parallel ranks of a replica
         engines = [
             self.engine_of(
@@ -170,6 +167,7 @@ class ServingJob(ServingMemory):
                 team,
                 groups[stage].ranks[0],
                 together[pool.first_rank, stage, number // pool.attention_dp],
+                connector,
             )
             for stage in self.stage_numbers
             for pool, groups, team, number in replicas
@@ -187,7 +185,8 @@ class ServingJob(ServingMemory):
         """The source that sends requests to all engines."""
         settings, seed = self.settings, self.config.simulation.seed
         module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
-        return Source(executor.env, self.requests, module(engines, seed, options), executor.probes, late_s=self.api_s)
+        router, late_s, api = module(engines, seed, options), self.api_s, self.api_server()
+        return Source(executor.env, self.requests, router, executor.probes, late_s=late_s, api=api)
 
     def _team(self, pool: ServingMemory, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with their memory in use."""
@@ -224,14 +223,22 @@ class ServingJob(ServingMemory):
         team: Team,
         rank: int,
         together: list[Intake] | None = None,
+        connector: KVConnector | None = None,
     ) -> Engine:
         """One engine of a replica; of simultaneous events, the engine with the lowest `rank` is first."""
-        kv = self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
-        kv = kv or PagedKVCache(pool.engine_blocks, self.settings.block_size)
+        size = pool.engine_blocks, self.settings.block_size
+        tiers = None if connector is None or pool.only_decodes else connector.attach(*size, sequences, team)
+        kv = tiers.cache if tiers else self._first(each.kv_cache(self, pool, sequences) for each in self.variants)
+        kv = kv or PagedKVCache(*size)
         scheduler, beside = self._scheduler(executor, sequences, pool, kv), [] if together is None else together
         scheduler.swap = self._first(each.swap_space(pool, team) for each in self.variants)
+        if tiers:
+            tiers.serve(scheduler)
         scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
         host_speed = self.cluster.spec.host_speed
+        intake: Intake | None = tiers.intake if tiers else None
+        if intake is None and not pool.only_decodes:
+            intake = self._first(each.intake(pool, beside) for each in self.variants)
         log = EngineLog(scheduler.kv)
         for hook in executor.probes.replica_started:
             hook(rank, log)
@@ -244,7 +251,7 @@ class ServingJob(ServingMemory):
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,
-            intake=None if pool.only_decodes else self._first(each.intake(pool, beside) for each in self.variants),
+            intake=intake,
             log=log,
         )
         executor.at_end(made.check_finished)
@@ -272,21 +279,5 @@ def serving_job(
     draft: Model | None = None,
     requests: RequestTable | None = None,
 ) -> ServingJob:
-    """Build a serving scenario that breaks no rule from its parts.
-
-    Args:
-        config: The scenario.
-        settings: Its serving section, with the defaults of the engine.
-        cluster: GPUs and links.
-        model: The model, with the amounts of work for the level of detail.
-        engine: The engine profile.
-        draft: The draft model, if there is one.
-        requests: The requests, if they have been drawn or read already.
-    """
-    given = config.parallelism
-    ranks = given.attention_dp * (given.dp_degree or max(1, cluster.num_gpus // given.shards))
-    layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=ranks, order=RANK_ORDER)
-    precision = precision_of(settings, cluster.spec, model)
-    degrees = given.attention_dp, given.ep_degree
-    parts = config, settings, cluster, model, engine, layout, precision
-    return ServingJob(*parts, *degrees, draft_model=draft, drawn_requests=requests)
+    """Build a serving scenario that breaks no rule from its parts, as `ServingSetup.of`."""
+    return ServingJob.of(config, settings, cluster, model, engine, draft, requests)

@@ -10,6 +10,7 @@ from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.build.expert_setup import ExpertSetup
 from simsys.build.resolved_serving import ResolvedServing
+from simsys.build.serving_precision import precision_of
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.config.experts import ExpertsConfig
@@ -23,9 +24,14 @@ from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.replica import replica_stages
 from simsys.parallel.serving_memory import expert_bytes
+from simsys.serving.api_server import ApiServer
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.requests import RequestTable
+
+RANK_ORDER = ("tensor", "context", "pipeline", "data")
+"""Consecutive ranks first share layers, then form the stages of a pipeline; a replica has consecutive ranks, as in
+vLLM."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,36 @@ class ServingSetup:
     first_rank: int = 0
     starts_s: float = 0.0
     drawn_requests: RequestTable | None = None
+
+    @classmethod
+    def of(
+        cls,
+        config: SimulationConfig,
+        settings: ResolvedServing,
+        cluster: Cluster,
+        model: Model,
+        engine: EngineProfile,
+        draft: Model | None = None,
+        requests: RequestTable | None = None,
+    ) -> Self:
+        """Make a setup of its parts.
+
+        Args:
+            config: The scenario.
+            settings: Its serving section, with the defaults of the engine.
+            cluster: GPUs and links.
+            model: The model, with the amounts of work for the level of detail.
+            engine: The engine profile.
+            draft: The draft model, if there is one.
+            requests: The requests, if they have been drawn or read already.
+        """
+        given = config.parallelism
+        ranks = given.attention_dp * (given.dp_degree or max(1, cluster.num_gpus // given.shards))
+        layout = Layout(tensor=given.tp_degree, pipeline=given.pp_stages, data=ranks, order=RANK_ORDER)
+        precision = precision_of(settings, cluster.spec, model)
+        degrees = given.attention_dp, given.ep_degree
+        parts = config, settings, cluster, model, engine, layout, precision
+        return cls(*parts, *degrees, draft_model=draft, drawn_requests=requests)
 
     @cached_property
     def requests(self) -> RequestTable:
@@ -246,3 +282,10 @@ class ServingSetup:
         """Time of a request to reach the scheduler (s)."""
         given = self.settings.api_overhead
         return self.engine.per_request if given is None else given
+
+    def api_server(self) -> ApiServer | None:
+        """The processes that tokenise requests, before any arrives; None if they are no bottleneck."""
+        given = self.settings.api_server
+        if given is None:
+            return None
+        return ApiServer(given.count, given.per_request, given.per_prompt_token, self.requests.prompt_tokens)

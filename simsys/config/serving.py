@@ -10,7 +10,14 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.engine_defaults import Release
 from simsys.config.experts import ExpertsConfig
-from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
+from simsys.config.kv_tiers import KVOffloadConfig, KVTierConfig
+from simsys.config.serving_options import (
+    ApiServerConfig,
+    AutoscalingConfig,
+    DisaggregatedConfig,
+    LoraConfig,
+    SpeculativeConfig,
+)
 from simsys.units import Bytes, Fraction, NonNegativeSeconds
 
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "int8", "fp4", "mxfp4", "int4"]
@@ -116,6 +123,10 @@ class ServingConfig(FrozenModel):
     max_model_len: PositiveInt | None = Field(
         default=None, description="Longest request in tokens, prompt and output; by default the context of the model"
     )
+    allow_long_max_model_len: bool = Field(
+        default=False,
+        description="Let max_model_len exceed the context of the model, as VLLM_ALLOW_LONG_MAX_MODEL_LEN does",
+    )
     block_size: PositiveInt | None = Field(
         default=None, description="Tokens in a block of the KV cache; by default as the engine sets it"
     )
@@ -169,6 +180,9 @@ class ServingConfig(FrozenModel):
     api_overhead: NonNegativeSeconds | None = Field(
         default=None, description="Time of a request to the scheduler; by default as the engine profile says"
     )
+    api_server: ApiServerConfig | None = Field(
+        default=None, description="Processes that tokenise requests before the engine, with a queue of their own"
+    )
     speculative: SpeculativeConfig | None = Field(
         default=None, description="Speculative decoding: the draft model, drafted tokens per step, and acceptance rate"
     )
@@ -199,6 +213,12 @@ class ServingConfig(FrozenModel):
     )
     swap_space: Bytes | None = Field(
         default=None, description="Host memory of each GPU for swapped caches; 4 GiB by default"
+    )
+    kv_tiers: list[KVTierConfig] | None = Field(
+        default=None, min_length=1, description="Tiers of the KV cache below the GPUs, the fastest one first"
+    )
+    kv_offload: KVOffloadConfig | None = Field(
+        default=None, description="How caches move between these tiers and the GPUs"
     )
     disaggregated: DisaggregatedConfig | None = Field(
         default=None, description="Separate replicas for prefill and decode"

@@ -19,6 +19,7 @@ from simsys.executors.mail import Mail
 from simsys.executors.meeting import check_group
 from simsys.executors.streams import Stream
 from simsys.executors.tally import Tally
+from simsys.model.batch import Batch
 from simsys.ops import Forward, Operation
 from simsys.parallel.cycle import Step
 from simsys.parallel.layout import Group
@@ -134,6 +135,11 @@ class Core(Clocks):
         if found is None:
             found = self._pass_costs[key] = self._cost_of(op, spec, start_s)
         return found
+
+    def pass_s(self, team: Group, plan: ForwardPass, batch: Batch) -> float:
+        """Time of a pass on idle links, without host work, if it began now (s)."""
+        compute_s, exchange_s = self.pass_cost(Forward(team, plan, batch, 0.0, "pass")).seconds(batch)
+        return compute_s + exchange_s
 
     def _cost_of(self, op: Forward, spec: DeviceSpec, start_s: float) -> PassCost:
         model = self.model

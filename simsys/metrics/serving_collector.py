@@ -12,6 +12,7 @@ from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.serving_timeline import means, timeline
 from simsys.metrics.stop_rule import StopRule
+from simsys.metrics.tier_log import TierLog
 from simsys.serving.cancelled import Cancelled
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.requests import RequestTable
@@ -46,6 +47,7 @@ class ServingMetrics(MetricsCollector):
         if stop is not None:
             stop.watch(self.log)
         self.replica_log = ReplicaLog(gpus_per_replica)
+        self.tier_log = TierLog()
         self.slo = slo
 
     def replica_started(self, rank: int, log: EngineLog) -> None:
@@ -139,6 +141,14 @@ class ServingMetrics(MetricsCollector):
         """Record that a request continues on another replica."""
         self.replica_log.transferred(ended_s - started_s, nbytes)
 
+    def kv_moved(self, kind: str, reads: bool, nbytes: float) -> None:
+        """Count bytes by tier."""
+        self.tier_log.moved(kind, reads, nbytes)
+
+    def kv_loaded(self, request: int, tokens: Mapping[str, int], started_s: float, ended_s: float) -> None:
+        """Record a load, and its tokens among those that were looked up."""
+        self.tier_log.loaded(tokens, ended_s - started_s, again=bool(self.log.preemptions[request]))
+
     def scaled(self, active: int, paid: int, now_s: float) -> None:
         """Replicas come and go."""
         self.replica_log.scaled(active, paid, now_s)
@@ -151,7 +161,10 @@ class ServingMetrics(MetricsCollector):
         """Figures of the whole run."""
         end_s = self.end_s
         measured = serving_metrics(self.log, self.slo) | means(self._timeline, end_s - self.log.starts_s)
-        return {**measured, **self.replica_log.metrics(end_s)}
+        tiers = self.tier_log.metrics(self.log.prefix_queries, measured["mean_ttft_ms"], measured["completed"])
+        if tiers:
+            measured["prefix_cache_hits"] -= sum(self.tier_log.hit_tokens.values())
+        return {**measured, **tiers, **self.replica_log.metrics(end_s)}
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""

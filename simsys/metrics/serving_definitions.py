@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from simsys.metrics.metric import SERVING, Metric
 from simsys.metrics.serving import LATENCIES, PERCENTILES
+from simsys.serving.kv_tier import TIER_KINDS
 
 _LOAD = (
     ("offered_requests_per_s", "1/s", "requests that arrive per second, between the first and the last arrival"),
@@ -45,7 +46,7 @@ _COUNTS = (
         "1 if the workload gives prefixes; if 0, a prefix cache finds nothing",
     ),
     ("prefix_cache_queries", "", "prompt tokens looked up in the prefix cache; not again after a preemption"),
-    ("prefix_cache_hits", "", "prompt tokens that were found there"),
+    ("prefix_cache_hits", "", "prompt tokens that were found there, on the GPUs"),
     ("total_input_tokens", "", "prompt tokens of completed requests"),
     ("total_output_tokens", "", "output tokens of completed requests"),
     ("max_output_tokens_per_s", "1/s", "most output tokens in a second"),
@@ -83,6 +84,17 @@ _TRANSFERS = (
     ("kv_transferred_bytes", "bytes", "KV cache that is sent between replicas", 0.0),
     ("mean_kv_transfer_ms", "ms", "mean time of a KV transfer", None),
 )
+_TIERS = (
+    ("kv_hit_share_{}", "share", "prompt tokens looked up that were loaded from tiers of kind {}", None),
+    ("kv_read_bytes_{}", "bytes", "KV cache read from tiers of kind {}", 0.0),
+    ("kv_written_bytes_{}", "bytes", "KV cache written to tiers of kind {}", 0.0),
+)
+_LOADS = (
+    ("kv_loads", "", "loads of cached prefixes from tiers", 0),
+    ("mean_kv_load_ms", "ms", "mean time of a load of a prefix, from its start to the last byte", None),
+    ("max_kv_load_ms", "ms", "longest time of a load of a prefix", None),
+    ("kv_load_share_of_ttft", "share", "time of all loads over the time to first token of all requests", None),
+)
 _LATENCY = {
     "ttft": "time to first token",
     "tpot": "time per output token after the first, of a request",
@@ -116,6 +128,11 @@ def _metrics() -> Iterator[Metric]:
         yield Metric(name, unit, meaning, (SERVING,), only)
     for name, unit, meaning, absent in _TRANSFERS:
         yield Metric(name, unit, meaning, (SERVING,), "with disaggregated prefill and decode", absent)
+    for name, unit, meaning, absent in _TIERS:
+        for kind in TIER_KINDS:
+            yield Metric(name.format(kind), unit, meaning.format(kind), (SERVING,), "with such a tier", absent)
+    for name, unit, meaning, absent in _LOADS:
+        yield Metric(name, unit, meaning, (SERVING,), "with kv_tiers", absent)
     statistics = {"mean": "mean", "median": "median", "std": "standard deviation"}
     statistics |= {f"p{percentile}": f"{percentile}th percentile" for percentile in PERCENTILES}
     for name in LATENCIES:

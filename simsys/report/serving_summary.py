@@ -8,6 +8,8 @@ from typing import Any
 from simsys.metrics.saturation import BACKLOGGED, OVERLOADED, STABLE
 from simsys.report.economics import serving_economics
 from simsys.report.text import LABEL, milliseconds, number, percent, row, share, time
+from simsys.serving.kv_tier import TIER_KINDS
+from simsys.units import Dimension, pretty
 
 _COLUMNS = ("mean", "p50", "p90", "p95", "p99")
 _TIMES = {
@@ -41,6 +43,8 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
     yield from row("batch", _batch(metrics))
     if metrics["prefix_cache_queries"]:
         yield from row("prefix cache", _prefix_cache(metrics))
+    if "kv_loads" in metrics:
+        yield from row("KV tiers", _tiers(metrics))
     if metrics["request_goodput"] is not None:
         yield from row("goodput", _goodput(metrics))
     if metrics.get("slo_met") is not None:
@@ -117,6 +121,27 @@ def _prefix_cache(metrics: Mapping[str, Any]) -> str:
 def _session_times(metrics: Mapping[str, Any]) -> str:
     p50, p99 = (milliseconds(metrics[f"{name}_session_ms"]) for name in ("p50", "p99"))
     return f"{metrics['completed_sessions']:,} completed; from first request to last answer p50 {p50} / p99 {p99}"
+
+
+def _tiers(metrics: Mapping[str, Any]) -> str:
+    """What was found in each tier, what moved, and how long loads took."""
+    parts = [
+        f"{kind}: {percent(metrics[f'kv_hit_share_{kind}'])} of prompt tokens hit, "
+        f"{_bytes(metrics[f'kv_read_bytes_{kind}'])} read, {_bytes(metrics[f'kv_written_bytes_{kind}'])} written"
+        for kind in TIER_KINDS
+        if f"kv_hit_share_{kind}" in metrics
+    ]
+    text, loads = "; ".join(parts), metrics["kv_loads"]
+    if not loads:
+        return f"{text}; no loads"
+    of_ttft = metrics.get("kv_load_share_of_ttft")
+    part = "" if of_ttft is None else f", {percent(of_ttft)} of the time to first token"
+    mean, most = milliseconds(metrics["mean_kv_load_ms"]), milliseconds(metrics["max_kv_load_ms"])
+    return f"{text}; {loads:,} loads of {mean} on average, {most} at most{part}"
+
+
+def _bytes(nbytes: float) -> str:
+    return pretty(nbytes, Dimension.BYTES)
 
 
 def _goodput(metrics: Mapping[str, Any]) -> str:

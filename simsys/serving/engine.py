@@ -44,8 +44,9 @@ class Engine(Leaving):
 
     @property
     def queued(self) -> int:
-        """Requests that wait here, on their way to the scheduler or in its queue."""
-        return len(self.scheduler.waiting) + (0 if self._intake is None else self._intake.held)
+        """Requests that wait here: on their way to the scheduler, in its queue, or for cached prefixes."""
+        held = 0 if self._intake is None else self._intake.held
+        return len(self.scheduler.waiting) + len(self.scheduler.aside) + held
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
@@ -202,7 +203,7 @@ class Engine(Leaving):
     def _copies(self, chunks: list[Chunk]) -> bool:
         """Whether copies to or from the host come before the next run."""
         assert self.scheduler.swap is not None
-        copies = self.scheduler.swap.copies()
+        copies = self.scheduler.swap.copies(chunks)
         if copies is None:
             return False
         self.copying, self.decoding = True, 0

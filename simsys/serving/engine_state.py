@@ -121,6 +121,8 @@ class EngineState(ABC):
         """Requests whose caches have come from elsewhere, which decode from the next step on."""
         self._began_s = 0.0  # when the run did, if it has chunks
         self.stepper = team.steps(self.boundary)
+        if scheduler.swap is not None:
+            scheduler.swap.bind(self)
         self.rank = team.group.ranks[0] if rank is None else rank
         self.due_s, self.priority = inf, int(waking(self.rank))
         self._moved = env.agenda.add(self)
@@ -163,6 +165,10 @@ class EngineState(ABC):
         if self._log is not None:
             self._log.go_on(self._env._now, sequences)
         self._pausing = False
+
+    @abstractmethod
+    def ask_again(self) -> None:
+        """Begin, or end the run at the next step."""
 
     @abstractmethod
     def happen(self) -> None:

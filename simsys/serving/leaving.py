@@ -62,6 +62,8 @@ class Leaving(EngineState):
             self.leaving[request] = reason
             if request not in self.scheduler.fetching:  # a cache in flight arrives first
                 self.ask_again()
+        elif request in self.scheduler.aside:
+            self.leaving[request] = reason  # a prefix in flight arrives first
         elif self._intake is not None and request in self._intake.waiting:
             self._intake.withdraw(request)
             self._gave_up(request, reason, waiting=True)
@@ -81,7 +83,7 @@ class Leaving(EngineState):
     def _leave(self) -> None:
         """Let running requests go whose clients have given up, between two runs."""
         for request, reason in list(self.leaving.items()):
-            if request in self.scheduler.fetching:
+            if request in self.scheduler.fetching or request in self.scheduler.aside:
                 continue
             del self.leaving[request]
             if request in self._running:  # otherwise it has just had its last token

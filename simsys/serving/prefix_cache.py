@@ -92,9 +92,12 @@ class PrefixCache(PagedKVCache):
         limit = (self._sequences.target_tokens(request) - 1) // self.block_size
         return self.tree.match(chain, limit) * self.block_size
 
+    gpu_tokens = cached_tokens
+    """The same, where a subclass finds tokens elsewhere, too."""
+
     def admission_blocks(self, request: int, tokens: int) -> int:
         """Free blocks that a waiting request takes if it is to hold `tokens` tokens."""
-        shared = self.cached_tokens(request) // self.block_size
+        shared = self.gpu_tokens(request) // self.block_size
         return self.blocks_for(tokens) - shared + self.tree.idle(self._chain(request), shared)
 
     def start(self, request: int, tokens: int, *, cached: int = 0, reserve: int = 0) -> bool:
@@ -137,7 +140,7 @@ class PrefixCache(PagedKVCache):
 
     def spare_blocks(self, request: int, most: int) -> int:
         """How many blocks, `most` at most, decoding may take before a waiting request finds less here than now."""
-        shared = self.cached_tokens(request) // self.block_size
+        shared = self.gpu_tokens(request) // self.block_size
         return self.tree.before(self._chain(request), shared, most) if shared else most
 
     def foresee(self, blocks: int) -> None:

@@ -179,11 +179,15 @@ class PrefixTree:
             blocks = min(unused - self.unused, node.end - node.begin)
             self.unused += blocks
             if node.chain:
-                self._shorten(node, node.end - blocks)
+                self.evict(node, node.end - blocks)
             else:
                 node.end -= blocks
             if node.end == node.begin:
                 del self._queue[node]
+
+    def evict(self, node: Node, end: int) -> None:
+        """Evict the blocks of a node from `end` on."""
+        self._shorten(node, end)
 
     def _id_of(self, block: int) -> int:
         """The place in a chain of the id that a block belongs to."""

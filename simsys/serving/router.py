@@ -34,6 +34,8 @@ class Router(Configurable, ABC):
 
     sheds: ClassVar[bool] = False
     """Whether it may reject requests (`refusal`)."""
+    shares_queue: ClassVar[bool] = False
+    """Whether all replicas admit requests from one queue, so that none of them may set a request aside."""
 
     def __init__(self, replicas: Sequence[Engine], seed: int, options: Any = None) -> None:
         self.replicas = replicas

@@ -67,6 +67,8 @@ class Scheduler(Configurable, ABC):
         """Running requests with an incomplete prompt."""
         self.fetching: dict[int, None] = {}
         """Running requests with allocated blocks and a cache in flight."""
+        self.aside: dict[int, None] = {}
+        """Requests taken from those that wait while their cached prefixes are loaded."""
         self.preempted = False
         """Whether a request has been preempted since the last step."""
         self.swap: SwapSpace | None = None
@@ -89,13 +91,18 @@ class Scheduler(Configurable, ABC):
             self.preempted = False
             if self._mixes:
                 self.make_room()
-                chunks = self.schedule()
             else:
                 self.kv.reserved_blocks = 0
-                chunks = self.schedule()
-                if not chunks:
-                    self.make_room()
-            if chunks or self.decode.size or not self.preempted:
+            if self.swap is not None:
+                self.swap.prepare()
+            chunks = self.schedule()
+            if not self._mixes and not chunks:
+                self.make_room()
+            if chunks or self.decode.size:
+                return chunks
+            if self.swap is not None and self.waiting and self.swap.gives_way():
+                continue
+            if not self.preempted:
                 return chunks
             fruitless += 1
             if fruitless > len(self.waiting) + 1:
@@ -269,6 +276,8 @@ class Scheduler(Configurable, ABC):
     def forget(self, request: int) -> bool:
         """A waiting request does not come again: give up what is kept for it; True if it has a cache elsewhere."""
         self.kv.forget(request)
+        if self.swap is not None:
+            self.swap.forget(request)
         space, tokens = self.sequences.on_host.pop(request, (None, 0))
         if space is not None:
             space.drop(self.kv.blocks_for(tokens))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from simsys.teams import Team
 
@@ -25,6 +25,19 @@ class SwapSpace:
         self._team, self._block_bytes = team, block_bytes
         self._out = self._back = 0
 
+    def bind(self, engine: Any) -> None:
+        """Copies are for this engine from now on."""
+
+    def prepare(self) -> None:
+        """The policy is asked next, with room made for the sequences that decode."""
+
+    def gives_way(self) -> bool:
+        """Nothing can run although requests wait; True if blocks have become free, and the policy is to be asked."""
+        return False
+
+    def forget(self, request: int) -> None:
+        """A waiting request does not come again."""
+
     def put(self, blocks: int) -> bool:
         """Copy blocks to the hosts before the next step; False, and nothing happens, if they do not fit."""
         if blocks > self.free_blocks:
@@ -42,8 +55,12 @@ class SwapSpace:
         self.drop(blocks)
         self._back += blocks
 
-    def copies(self) -> Event | None:
-        """Start the copies that the next step waits for, first to the hosts, then back; None if there are none."""
+    def copies(self, chunks: Sequence[tuple[int, int]]) -> Event | None:
+        """Start the copies that the next step waits for, first to the hosts, then back; None if there are none.
+
+        Args:
+            chunks: The prompt chunks of this step: requests and tokens.
+        """
         out, back = self._out, self._back
         self._out = self._back = 0
         event = self._team.to_host(self._parts(out)) if out else None

@@ -169,6 +169,8 @@ def test_newer_fabrics_are_faster() -> None:
 
 def test_engines_are_ordered_as_measured() -> None:
     layer = {name: load_engine(name).per_layer for name in profile_names("engine")}
+    compiled = layer.pop("maxtext")  # into one program
+    assert compiled == 0.0
     assert all(1e-6 < seconds < 2e-3 for seconds in layer.values())
     launch = {name: load_engine(name).launch_per_layer or 0.0 for name in layer}
     assert launch["tensorrt-llm-cpp"] < min(launch["vllm"], launch["gpt-fast"])

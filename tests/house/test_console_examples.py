@@ -9,7 +9,13 @@ import pytest
 from tests.helpers.console_examples import blocks, carry_out
 from tests.helpers.places import ROOT
 
-PAGES = ("../README.md", "explanation/training.md", "how-to/analysis.md", "tutorials/first-answer.md")
+PAGES = (
+    "../README.md",
+    "explanation/serving.md",
+    "explanation/training.md",
+    "how-to/analysis.md",
+    "tutorials/first-answer.md",
+)
 
 
 @pytest.mark.parametrize("name", PAGES)

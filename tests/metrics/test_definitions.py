@@ -41,8 +41,15 @@ WORKLOAD = {
 SERVING: dict[str, Any] = {
     **HARDWARE,
     **LLAMA,
-    "serving": {"disaggregated": {"prefill_replicas": 2, "decode_replicas": 2}},
-    "workload": WORKLOAD | {"cancellation": {"timeout": "10 s", "retry": {"attempts": 1}}},
+    "serving": {
+        "disaggregated": {"prefill_replicas": 2, "decode_replicas": 2},
+        "kv_tiers": [
+            {"kind": kind, "capacity": "1 GB", "read_bandwidth": "1 GB/s"} for kind in ("cpu", "ssd", "remote")
+        ],
+    },
+    "workload": WORKLOAD
+    | {"prefixes": {"groups": 1, "tokens": 64}}
+    | {"cancellation": {"timeout": "10 s", "retry": {"attempts": 1}}},
     "slo": {"ttft": "1 s", "tpot": "50 ms", "e2el": "9 s"},
 }
 SCALED: dict[str, Any] = {

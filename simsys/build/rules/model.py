@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from simsys.build.model import build_model
-from simsys.build.rules.findings import Findings
+from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.model import ModelConfig
-from simsys.errors import ConfigError, UsageError
+from simsys.errors import ConfigError, Problem, UsageError
 from simsys.model.custom import build_custom, layer_from_mapping
 from simsys.model.model import Model
 
@@ -79,9 +79,8 @@ def sizes_count(parts: Parts, found: Findings) -> None:
 
 @rule("serving.max_model_len")
 def can_be_served(parts: Parts, found: Findings) -> None:
-    """A served model needs a KV cache, and a context of at least ``max_model_len`` tokens."""
-    settings, model, place = parts.config.serving, parts.model, source_path(parts.config.model)
-    assert settings is not None
+    """A served model needs a KV cache."""
+    model, place = parts.model, source_path(parts.config.model)
     if model is None:
         return
     if not model.caches and not model.layered and model.family == "decoder":
@@ -94,10 +93,22 @@ def can_be_served(parts: Parts, found: Findings) -> None:
             place, f"{model.name} has no KV cache ({what}) and cannot be served; use a decoder such as Llama3-8B"
         )
         return
-    longest = model.max_context_tokens
-    if longest and settings.max_model_len is not None and settings.max_model_len > longest:
-        message = f"{model.name} has a context of {longest} tokens, so max_model_len must be at most {longest}"
-        found.error(("serving", "max_model_len"), f"{message}, not {settings.max_model_len}")
+
+
+@rule("serving.max_model_len")
+def within_context(parts: Parts, found: Findings) -> None:
+    """Requests are no longer than the context of the model, unless the engine is to allow it."""
+    settings, model, path = parts.config.serving, parts.model, ("serving", "max_model_len")
+    longest = model.max_context_tokens if model is not None else 0
+    if settings is None or model is None or not longest or (settings.max_model_len or 0) <= longest:
+        return
+    message = f"{model.name} has a context of {longest} tokens"
+    if settings.allow_long_max_model_len:
+        found.warn(Problem(".".join(path), f"{message}; answers beyond it may be wrong, but take as long"))
+        return
+    suggestion = Suggestion([[{"serving.allow_long_max_model_len": True}]], "or write {}")
+    message = f"{message}, so max_model_len must be at most {longest}, not {settings.max_model_len}"
+    found.error(path, message, suggestion=suggestion)
 
 
 @rule("training")

@@ -19,6 +19,8 @@ class Swapping(Variant):
 
     apart = ("serving", "preemption")
 
+    without_tiers = ("serving", "preemption")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether preemption is by swap."""
         return settings.preemption == "swap"

@@ -20,6 +20,7 @@ from simsys.parallel.layout import Group
 from simsys.serving.engine import Engine
 from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.kv_connector import KVConnector
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
 from simsys.serving.swap import SwapSpace
@@ -41,6 +42,9 @@ class Variant(ABC):
 
     apart: KeyPath = ()
     """The setting that turns it on, if it is not available for data-parallel ranks that share their experts."""
+
+    without_tiers: KeyPath = ()
+    """The setting that turns it on, if it is not available with tiers of the KV cache."""
 
     @abstractmethod
     def on(self, settings: ServingConfig) -> bool:
@@ -70,6 +74,10 @@ class Variant(ABC):
 
     def kv_cache(self, setup: ServingMemory, pool: ServingMemory, sequences: Sequences) -> PagedKVCache | None:
         """The KV cache of one engine."""
+        return None
+
+    def connector(self, setup: ServingMemory, executor: Executor) -> KVConnector | None:
+        """The tiers of KV cache of all engines that process prompts, in place of `kv_cache` and `swap_space`."""
         return None
 
     def swap_space(self, pool: ServingMemory, team: Team) -> SwapSpace | None:

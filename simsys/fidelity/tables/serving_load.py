@@ -59,13 +59,14 @@ class Load:
             "output_tokens": self._lengths(self.output_tokens),
         }
 
-    def limits(self, setup: EngineSetup) -> Mapping[str, Any]:
-        """Return the settings of `serving` that depend on the load.
+    def limits(self, setup: EngineSetup, context: float) -> Mapping[str, Any]:
+        """Return the settings of `serving` that depend on the load and on the context of the model.
 
         A static batch is processed as a whole, without HTTP server. Other loads use the engine's scheduler, with room
         for all users and, if prompts are not divided, for the longest prompt.
         """
-        longest = {"max_model_len": self.input_tokens + self.output_tokens + 8}
+        tokens = self.input_tokens + self.output_tokens
+        longest = {"max_model_len": tokens + 8, "allow_long_max_model_len": tokens + 8 > context}
         if self.kind == "static_batch":
             batch = int(self.value)
             tokens = max(batch, min(batch * self.input_tokens, facts(Loads).largest_pass_tokens))

@@ -143,7 +143,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             "engine": setup.profile,
             **({} if release is None else {"engine_release": release}),
             **precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights),
-            **load.limits(setup),
+            **load.limits(setup, longest),
             **deployment(row),
             **stated_settings(row),
             **(_pools(row, setup.profile, pools) if split else {}),
