@@ -140,6 +140,13 @@ def _metrics() -> Iterator[Metric]:
     for name in LATENCIES:
         for key, statistic in statistics.items():
             yield Metric(f"{key}_{name}_ms", "ms", f"{_LATENCY[name]}: {statistic}", (SERVING,))
+    only = "with conversations"
+    yield Metric("completed_sessions", "", "sessions all of whose requests were completed", (SERVING,), only)
+    for key, statistic in statistics.items():
+        meaning = f"time of a completed session, from its first request to its last answer: {statistic}"
+        yield Metric(f"{key}_session_ms", "ms", meaning, (SERVING,), only)
+    meaning = "output tokens of completed requests that are thoughts before an answer"
+    yield Metric("total_reasoning_tokens", "", meaning, (SERVING,), "with workload.reasoning")
 
 
 SERVING_METRICS = tuple(_metrics())
