@@ -49,7 +49,7 @@ def read_tier(like: SimulationConfig, **stated: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class OffloadingConnector(Correspondence):
-    """vLLM's offloading connector (docs/features/kv_offloading_usage.md), one JSON object."""
+    """vLLM's offloading connector (kv_offloading_usage.md of its documentation), one JSON object."""
 
     paths: ClassVar[tuple[str, ...]] = (TIERS, CHUNK, DECODES)
     options: ClassVar[tuple[str, ...]] = ("kv-transfer-config",)
@@ -85,7 +85,7 @@ class OffloadingConnector(Correspondence):
 
 @dataclass(frozen=True)
 class HiCache(Correspondence):
-    """SGLang's HiCache (docs/advanced_features/hicache_design.md) without a storage backend.
+    """SGLang's HiCache (hicache_design.md of its documentation) without a storage backend.
 
     It loads layer by layer, and writes what requests have generated, too. Its size is that of each rank.
     """
