@@ -93,9 +93,7 @@ def test_errors_are_told_by_engine_and_regime() -> None:
     assert found == {
         "training": {
             "engines": {
-                "pytorch": {
-                    "iteration_s": {"rows": 13, "median": 0.12, "nine_of_ten": 0.2, "band": [-0.167, -0.027]}
-                }
+                "pytorch": {"iteration_s": {"rows": 13, "median": 0.12, "nine_of_ten": 0.2, "band": [-0.167, -0.027]}}
             },
             "regimes": {"FSDP": {"iteration_s": {"rows": 3}}},
         }
