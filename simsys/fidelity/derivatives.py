@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ STEP = 0.02
 
 FIRST = 16
 """Runs whose dependences are found first, then of about twice as many others with guesses from these, and so on."""
+ALIKE = 3
+"""Runs from which a guess comes: a coefficient that it lacks costs more simulations than some that it has in vain."""
 
 Moved: TypeAlias = tuple[Figures, Mapping[int, Figures]]
 """The figures of a run, and those with one coefficient moved, by its place; without those that change nothing."""
@@ -123,14 +126,15 @@ class Derivatives:
         names: Sequence[object],
         known: Sequence[tuple[frozenset[object], frozenset[object]]],
     ) -> frozenset[int]:
-        """Return the coefficients on which a run probably depends: those of the run that is most like it."""
+        """Return the coefficients on which a run probably depends: those of the runs that are most like it."""
         if self.likely is not None:
             return frozenset(int(place) for place in np.flatnonzero(self.likely[list(own)].any(axis=0)))
         if not known:
             return frozenset()
         traits = self._traits(own[0])
-        _, alike = max(known, key=lambda each: len(each[0] & traits))
-        return frozenset(place for place, name in enumerate(names) if name in alike)
+        alike = nlargest(ALIKE, known, key=lambda each: len(each[0] & traits))
+        expected = frozenset[object]().union(*(own for _, own in alike))
+        return frozenset(place for place, name in enumerate(names) if name in expected)
 
     def _moves(
         self,
