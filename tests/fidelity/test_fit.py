@@ -80,18 +80,19 @@ def test_true_coefficients_are_found() -> None:
     assert len(values) == 3, "what no row feels is not fitted"
 
 
+@pytest.mark.slow
 def test_rows_whose_derivatives_are_not_measured_have_those_of_rows_like_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    many = [Toy(layers, nbytes) for nbytes in (1e9, 2e10) for layers in range(10, 70)]
+    many = [Toy(layers, nbytes) for nbytes in (1e9, 2e10) for layers in range(10, 31)]
     with Simulations() as simulations:
         every = Problem(cases(many, groups=2), simulations)
         monkeypatch.setattr("simsys.fidelity.problem.MANY", 0)
         third = Problem(cases(many, groups=2), simulations)
         assert [str(each) for each in third.coefficients] == [str(each) for each in every.coefficients]
         all_measured, some = every.known[0].values, third.known[0].values
-        assert 30 < sum((all_measured == some).all(axis=1)) < 60
-        assert np.mean(np.isclose(some, all_measured, rtol=0.5, atol=0.05)) > 0.95, "but where the bytes change"
+        assert 10 < sum((all_measured == some).all(axis=1)) < 25
+        assert np.mean(np.isclose(some, all_measured, rtol=0.5, atol=0.05)) > 0.9, "but where the bytes change"
         assert fit(third).values == pytest.approx(fit(every).values, rel=0.05)
 
 
