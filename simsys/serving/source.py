@@ -75,6 +75,9 @@ class Source:
         """Fires when all requests have ended, or when no more are to come."""
         self._left = len(requests)
         self._followers = _followers(requests)
+        self._waits = {request: 1 + len(others) for request, others in enumerate(requests.joins) if others}
+        """By request with several predecessors, how many of them have not ended."""
+        self._dropped = set[int]()  # followers that are not sent any more
         self._order: Sequence[int] = range(len(requests))
         if requests.after:
             self._order = [request for request in self._order if requests.after[request] < 0]
@@ -92,11 +95,12 @@ class Source:
         self._later = Later(env.agenda, AFTERWARDS)
         self.due_s, self.priority = inf, int(URGENT)
         self._await_next()
-        env.agenda.add(self)
+        self._moved = env.agenda.add(self)
 
     def stop(self) -> None:
         """No more are to come; observers hear of those that are on their way to the router."""
         self._stopped, self.due_s = True, inf
+        self._moved()
         if self._clients is not None:
             self._clients.stop()
         next_ones = self._order[self._next : self._limit]
@@ -118,19 +122,24 @@ class Source:
         else:
             self.due_s = inf
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """Deliver the next request, and all others that arrive at this moment."""
-        now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        now_s, arrival_s, order, place = self._env._now, self._arrival_s, self._order, self._next
         while place < self._limit:
-            request = self._order[place]
+            request = order[place]
             time_s = arrival_s[request]
             if time_s > now_s:
-                self.due_s, self.priority = time_s, URGENT
-                return
+                self.due_s = time_s
+                if self.priority == URGENT:
+                    return time_s
+                self.priority = URGENT
+                self._moved()
+                return inf
             self._next = place + 1
             self._arrive(request)
             place = self._next  # if this one is refused, another one may follow
         self.due_s = inf
+        return inf
 
     def _arrive(self, request: int) -> None:
         if self._hears_of:
@@ -195,6 +204,9 @@ class Source:
         lost, found = list(self._followers.get(self._first(request), ())), 0
         while lost:
             each = lost.pop()
+            if each in self._dropped:
+                continue
+            self._dropped.add(each)
             found += 1 + self._repetitions(each)
             lost += self._followers.get(each, ())
         return found
@@ -213,7 +225,10 @@ class Source:
             self._next += 1
             self._limit = min(self._limit + 1, len(self._order))
         for follower in followers:
-            self._follow(follower)
+            if follower in self._waits:
+                self._waits[follower] -= 1
+            if not self._waits.get(follower) and follower not in self._dropped:
+                self._follow(follower)
 
     def _follow(self, request: int) -> None:
         think_s = self._requests.think_s[request] if self._requests.think_s else 0.0
@@ -231,5 +246,7 @@ def _followers(requests: RequestTable) -> dict[int, list[int]]:
     followers: dict[int, list[int]] = {}
     for request, other in enumerate(requests.after):
         if other >= 0 and not (requests.attempt and requests.attempt[request]):
-            followers.setdefault(other, []).append(request)
+            joined = requests.joins[request] if requests.joins else ()
+            for each in (other, *joined):
+                followers.setdefault(each, []).append(request)
     return followers
