@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
 from simsys.model.quantization import Quantization
 from simsys.model.scales import Scales
 from simsys.sums import ordered_sum
+
+if TYPE_CHECKING:
+    from simsys.model.vision import VisionEncoder
 
 T = TypeVar("T")
 
@@ -89,6 +92,7 @@ class Model:
         warnings: Reasons to doubt the figures, as phrases.
         layered: Whether its blocks are its layers; if not, they add up to the macro operations that its entry has.
         scales: Ratios of its macro operations to the sums over its blocks; None if all are 1.
+        vision: The encoder of images beside it, if it has one.
     """
 
     name: str
@@ -111,6 +115,7 @@ class Model:
     warnings: tuple[str, ...] = ()
     layered: bool = True
     scales: Scales | None = None
+    vision: VisionEncoder | None = None
 
     @property
     def parameters(self) -> float:
