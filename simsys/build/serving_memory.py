@@ -37,6 +37,9 @@ class ServingMemory(ServingSetup):
                 context_bytes=self.engine.memory_context,
                 tied=tied,
             )
+            if self.encoder is not None and not held:
+                peak = max(parts["activations"], self.encoder.activation_bytes(self.precision))
+                parts |= {"activations": peak, "encoder_cache": self.encoder.cache_bytes(self.precision)}
             adapters = parts["weights"] - weight_bytes(without, self.precision, tied=tied)
             if adapters:
                 parts = {"weights": parts["weights"] - adapters, "adapters": adapters, **_without_weights(parts)}

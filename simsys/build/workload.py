@@ -10,6 +10,7 @@ from pathlib import Path
 
 from simsys.build.cancellation import with_cancellation
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
+from simsys.build.images import draw_images
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError
@@ -44,6 +45,8 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
     else:
         table = _traced(workload, workload.trace, seed, base_folder)
     table = _belonging(workload, table, seed)
+    if workload.images is not None:
+        table = replace(table, images=draw_images(workload.images, len(table), seed, base_folder))
     if workload.cancellation is None:
         return table
     return with_cancellation(workload.cancellation, table, seed, base_folder)

@@ -14,6 +14,7 @@ from simsys.config.arrivals import Arrivals, expected_arrivals
 from simsys.config.base import invalid
 from simsys.config.cancellation import CancellationConfig
 from simsys.config.discriminators import Part, PositiveFloat
+from simsys.config.images import ImagesConfig
 from simsys.config.lengths import FixedTime, Length, Time
 from simsys.units import NonNegativeSeconds, Seconds
 
@@ -121,6 +122,9 @@ class WorkloadConfig(Part):
     trace: TraceConfig | None = Field(default=None, description="Recorded requests")
     sessions: SessionsConfig | None = Field(default=None, description="Conversations of several turns")
     prefixes: PrefixesConfig | None = Field(default=None, description="System prompts that requests share")
+    images: ImagesConfig | None = Field(
+        default=None, description="Images of requests, after the text of their prompts"
+    )
     priorities: Annotated[dict[int, PositiveFloat], Field(min_length=1)] | None = Field(
         default=None, description="Relative frequency of each priority"
     )
@@ -232,6 +236,8 @@ class WorkloadConfig(Part):
             if getattr(self, name) is not None and self.prompt_tokens.kind == "trace":
                 raise invalid(f"{name} add to prompts that are drawn; prompt_tokens of kind trace are whole already")
         conversations = self.sessions is not None or (self.trace is not None and self.trace.multi_turn)
+        if conversations and self.images is not None:
+            raise invalid("images in conversations are not modelled; remove the conversations or images")
         if conversations and self.arrivals.kind == "closed_loop":
             raise invalid(
                 "conversations are a closed loop already, as each turn waits for the one before; arrivals of kind "

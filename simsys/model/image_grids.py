@@ -114,7 +114,7 @@ class NativeGrid(ImageGrid):
         """Rounded, and within the limits of the area."""
         if max(height, width) > LONGEST_SIDE * min(height, width):
             raise UsageError(
-                f"sides of an image may differ by a factor of {LONGEST_SIDE} at most, not {height}x{width}"
+                f"sides of an image may differ by a factor of {LONGEST_SIDE} at most, not as {height} and {width}"
             )
         unit, area = self.patch * self.merge, height * width
         rows, columns = (max(1, round(side / unit)) for side in (height, width))
@@ -193,7 +193,7 @@ class RowsGrid(ImageGrid):
 
 @dataclass(frozen=True)
 class TiledGrid(ImageGrid):
-    """Images are cut into square tiles that do not attend to each other; several come with the whole image as one more.
+    """Images are cut into square tiles that do not attend to each other; the whole image comes as one more.
 
     Args:
         side: Side of a tile in pixels.

@@ -8,12 +8,13 @@ from itertools import islice
 from operator import le
 
 from simsys.errors import UsageError
+from simsys.model.image_grids import ImageWork
 from simsys.sums import ordered_sum
 from simsys.units import LONGEST_S
 
 OPTIONAL_COLUMNS = (
     *("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids"),
-    *("attempt", "cancel_s", "cancel_tokens"),
+    *("attempt", "cancel_s", "cancel_tokens", "images"),
 )
 """Columns of a `RequestTable` that may be empty."""
 
@@ -42,6 +43,8 @@ class RequestTable:
             that it repeats, which is its `after`; it arrives only if that attempt fails, `think_s` later.
         cancel_s: Seconds after its arrival at which a client cancels each request; infinite for never.
         cancel_tokens: Output tokens with which a client has enough and cancels each request; 0 for all.
+        images: Ids of the images of each request, in the order of its prompt; equal ids are the same image.
+        image: What an image becomes; None until the prompts have the tokens of their images.
         hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
         tenant_names: Names of the tenants; empty if they have none.
         concurrency: If above 0, a closed loop: this number of requests is in the system at a time, and the next one
@@ -67,6 +70,8 @@ class RequestTable:
     attempt: list[int] = field(default_factory=list)
     cancel_s: list[float] = field(default_factory=list)
     cancel_tokens: list[int] = field(default_factory=list)
+    images: list[tuple[int, ...]] = field(default_factory=list)
+    image: ImageWork | None = None
     hash_block_tokens: int = 0
     tenant_names: tuple[str, ...] = ()
     concurrency: int = 0

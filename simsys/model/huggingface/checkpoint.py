@@ -147,7 +147,7 @@ def model_of(checkpoint: Checkpoint) -> Model:
         if checkpoint.tower.encoder is None:
             warnings.append(f"{size} uses memory, but images for it are not modelled")
         else:
-            notes.append(f"{size} uses memory; of training and of text alone, it takes no time")
+            notes.append(f"{size} uses memory, and time for images (workload.images) alone")
     quantization = None
     if checkpoint.quantization is not None:
         quantization, patterns = checkpoint.quantization

@@ -89,7 +89,7 @@ def _encoder(shape: Shape, projector: tuple[Product, ...]) -> VisionEncoder | No
 
 
 def _layers_run(shape: Shape) -> int:
-    """Layers up to the one whose output is used; engines leave out the others (vLLM, `init_vision_tower_for_llava`)."""
+    """Layers up to the one whose output is used; vLLM builds no others (`init_vision_tower_for_llava`)."""
     if "vision_feature_layer" not in shape.root:
         return shape.layers
     used = shape.root.integer("vision_feature_layer", -1, minimum=-shape.layers, maximum=shape.layers)
