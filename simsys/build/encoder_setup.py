@@ -15,6 +15,10 @@ from simsys.model.vision import image_batch
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, forward_pass
 from simsys.parallel.replica import with_wider_gaps
 from simsys.parallel.segments import Exchange, Segment
+from simsys.probes import Probes
+from simsys.serving.image_encoder import ImageEncoder, ImageLimits
+from simsys.serving.requests import RequestTable
+from simsys.teams import Team
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,17 @@ class EncoderSetup:
         gathered = float(encoder.output_size * self.tensor)
         gather = RepeatedBlock("gather", (Segment((), Exchange(CollectiveKind.ALL_GATHER, gathered, per_logit=True)),))
         return replace(plan, stretches=(*plan.stretches, gather))
+
+    def engine(self, requests: RequestTable, team: Team, probes: Probes) -> ImageEncoder:
+        """The encoder of one engine.
+
+        Args:
+            requests: All requests, with their images.
+            team: The ranks of the engine.
+            probes: Observers.
+        """
+        limits = ImageLimits(self.images_per_step, self.images_cached)
+        return ImageEncoder(requests, limits, team.beside(self.plan), self.batch, probes)
 
     def batch(self, images: int) -> Batch:
         """The batch of a pass over a number of images on the rank with the most of them."""

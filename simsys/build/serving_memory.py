@@ -27,7 +27,7 @@ class ServingMemory(ServingSetup):
     def fixed_by_stage(self) -> list[dict[str, float]]:
         """Memory of a GPU of each stage without the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
-        held = []
+        held = list[dict[str, float]]()
         for stage, without in zip(self.stages, self.plain_stages, strict=True):
             parts = serving_memory(
                 stage,

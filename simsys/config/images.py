@@ -20,7 +20,7 @@ Reuse = Annotated[float, Field(strict=True, ge=0, lt=1)]
 
 
 class ImagesConfig(Part):
-    """Images of requests, after the text of their prompts, as ``vllm bench serve --dataset-name random-mm`` sends them.
+    """Images of requests, after the text of their prompts, as ``random-mm`` of ``vllm bench serve`` sends them.
 
     A `share` of the requests has `per_request` images each. All have one `size` in pixels, width x height, from which
     the model's processor makes tokens; or their number of `tokens` is given. The tokens of images are in addition to
