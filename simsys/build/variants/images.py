@@ -61,6 +61,8 @@ def with_engine(parts: Parts, found: Findings) -> None:
     if config.workload is None or config.workload.images is None or config.serving is None:
         return
     given = config.serving
+    if given.multimodal is None:  # of one of several jobs
+        found.error(IMAGES, "images of one of several jobs need serving.multimodal; write multimodal: {}", key=True)
     if parts.engine is not None and parts.engine.name != ENGINE:
         message = f"the treatment of images by {parts.engine.name} is not modelled, that of {ENGINE} is"
         found.error(IMAGES, message, key=True)
