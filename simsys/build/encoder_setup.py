@@ -11,7 +11,7 @@ from simsys.model.batch import Batch
 from simsys.model.image_grids import ImageWork
 from simsys.model.model import Model
 from simsys.model.precision import Precision
-from simsys.model.vision import image_batch
+from simsys.model.vision import encoder_model, image_batch, with_whole_tower
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, forward_pass
 from simsys.parallel.replica import with_wider_gaps
 from simsys.parallel.segments import Exchange, Segment
@@ -52,7 +52,9 @@ class EncoderSetup:
         """
         assert self.model.vision is not None
         encoder = self.model.vision
-        plan = with_wider_gaps(forward_pass(encoder.model(self.image), 1 if self.divides_images else self.tensor))
+        plan = with_wider_gaps(
+            forward_pass(encoder_model(encoder, self.image), 1 if self.divides_images else self.tensor)
+        )
         if not self.divides_images:
             return plan
         gathered = float(encoder.output_size * self.tensor)
@@ -98,3 +100,8 @@ class EncoderSetup:
         """Peak of the activations of a full pass of the encoder on a rank: input and output of its widest operator."""
         rows = self.batch(max(1, self.images_per_step)).tokens
         return self.plan.widest_elements_per_token * rows * precision.activation_bytes
+
+
+def with_placed_tower(model: Model, settings: MultimodalConfig | None) -> Model:
+    """The model with the weights of its encoder divided like a layer, or whole on each rank."""
+    return with_whole_tower(model) if settings is not None and settings.mm_encoder_tp_mode == "data" else model

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from simsys.build.distributions import draw_lengths, draw_uniform
+from simsys.config.experiment import SimulationConfig
 from simsys.config.images import ImagesConfig
 from simsys.errors import UsageError
 from simsys.model.image_grids import ImageWork
@@ -63,8 +64,17 @@ def image_of(config: ImagesConfig, model: Model) -> ImageWork:
     return model.vision.grid.of_size(height, width)
 
 
-def with_image_tokens(table: RequestTable, image: ImageWork) -> RequestTable:
-    """The requests with the tokens of their images in their prompts."""
+def image_in(config: SimulationConfig, model: Model) -> ImageWork | None:
+    """What an image of a scenario becomes in its model; None without images."""
+    images = None if config.workload is None else config.workload.images
+    return None if images is None else image_of(images, model)
+
+
+def with_image_tokens(table: RequestTable, config: SimulationConfig, model: Model) -> RequestTable:
+    """The requests of a scenario with the tokens of their images in their prompts."""
+    image = image_in(config, model)
+    if image is None:
+        return table
     pairs = zip(table.prompt_tokens, table.images, strict=True)
     prompts = [tokens + len(images) * image.prompt_tokens for tokens, images in pairs]
     return replace(table, prompt_tokens=prompts, image=image)

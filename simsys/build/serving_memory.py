@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from simsys.build.encoder_setup import EncoderSetup
+from simsys.build.images import image_in
 from simsys.build.serving_setup import ServingSetup
 from simsys.errors import InfeasibleError, UsageError
 from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
@@ -22,6 +24,14 @@ class ServingMemory(ServingSetup):
         each = ordered_sum(kv_bytes_per_token(plan, self.precision) for plan in plans)
         of_sequences = ordered_sum(map(sequence_bytes, plans))
         return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
+
+    @cached_property
+    def encoder(self) -> EncoderSetup | None:
+        """The encoder of images on the ranks of a replica; None without images, and where prompts are elsewhere."""
+        image, given = image_in(self.config, self.model), self.settings.multimodal
+        if image is None or given is None or self.only_decodes:
+            return None
+        return EncoderSetup(given, self.model, image, self.layout.tensor, self.settings.max_num_batched_tokens)
 
     @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:

@@ -8,9 +8,9 @@ from typing import Self
 
 from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
-from simsys.build.encoder_setup import EncoderSetup
+from simsys.build.encoder_setup import with_placed_tower
 from simsys.build.expert_setup import ExpertSetup
-from simsys.build.images import image_of, with_image_tokens
+from simsys.build.images import with_image_tokens
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.build.serving_precision import precision_of
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
@@ -18,10 +18,8 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.experts import ExpertsConfig
 from simsys.config.serving_options import PoolDegrees
 from simsys.costs.launches import Launches
-from simsys.model.image_grids import ImageWork
 from simsys.model.lora import with_adapters
 from simsys.model.model import Model
-from simsys.model.vision import with_whole_tower
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.lockstep import LockStep
@@ -106,22 +104,7 @@ class ServingSetup:
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
         table = requests_of(self.config, self.starts_s, self.drawn_requests)
-        return table if self.image is None else with_image_tokens(table, self.image)
-
-    @cached_property
-    def image(self) -> ImageWork | None:
-        """What an image of a request becomes; None without images."""
-        workload = self.config.workload
-        images = None if workload is None else workload.images
-        return None if images is None else image_of(images, self.model)
-
-    @cached_property
-    def encoder(self) -> EncoderSetup | None:
-        """The encoder of images on the ranks of a replica; None without images."""
-        if self.image is None or self.settings.multimodal is None or self.only_decodes:
-            return None
-        most = self.settings.max_num_batched_tokens
-        return EncoderSetup(self.settings.multimodal, self.model, self.image, self.layout.tensor, most)
+        return with_image_tokens(table, self.config, self.model)
 
     @property
     def num_requests(self) -> int:
@@ -193,9 +176,8 @@ class ServingSetup:
 
     def _stages(self, model: Model) -> list[ForwardPass]:
         given, factors = self.config.parallelism, self.engine.launch_factors
-        multimodal = self.settings.multimodal
         return replica_stages(
-            with_whole_tower(model) if multimodal is not None and multimodal.mm_encoder_tp_mode == "data" else model,
+            with_placed_tower(model, self.settings.multimodal),
             tensor=self.layout.tensor,
             stages=self.layout.pipeline,
             stage_layers=given.stage_layers,

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
 from simsys.model.quantization import Quantization
 from simsys.model.scales import Scales
+from simsys.model.vision_encoder import VisionEncoder
 from simsys.sums import ordered_sum
-
-if TYPE_CHECKING:
-    from simsys.model.vision import VisionEncoder
 
 T = TypeVar("T")
 

@@ -7,7 +7,8 @@ import pytest
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.operators import OperatorKind, Split
 from simsys.model.precision import Precision
-from simsys.model.vision import TOWER, VisionEncoder, image_batch, with_whole_tower
+from simsys.model.vision import TOWER, encoder_model, image_batch, with_whole_tower
+from simsys.model.vision_encoder import VisionEncoder
 from simsys.model.work import forward_work
 from simsys.parallel.passes import forward_pass
 from tests.helpers.published_configs import GEMMA_3_27B, LLAVA_1_5_7B, PUBLISHED, QWEN2_5_VL_7B, Config
@@ -22,7 +23,7 @@ def encoder_of(config: Config) -> VisionEncoder:
 def flop(encoder: VisionEncoder, height: int, width: int) -> float:
     image = encoder.grid.of_size(height, width)
     batch = image_batch(image, 1)
-    blocks = encoder.model(image).blocks
+    blocks = encoder_model(encoder, image).blocks
     return sum(forward_work(block.operators, batch, Precision()).flop for block in blocks)
 
 
@@ -30,7 +31,7 @@ def flop(encoder: VisionEncoder, height: int, width: int) -> float:
 def test_an_encoder_has_the_weights_of_its_tower(config: Config) -> None:
     encoder, checkpoint = encoder_of(config), read_checkpoint(config)
     assert checkpoint.tower is not None
-    model = encoder.model(encoder.grid.of_size(1024, 1024))
+    model = encoder_model(encoder, encoder.grid.of_size(1024, 1024))
     assert model.parameters == pytest.approx(checkpoint.tower.parameters, rel=0.02)
 
 
@@ -59,7 +60,7 @@ def test_layers_after_the_one_whose_output_is_used_are_not_computed() -> None:
 
 def test_ranks_share_heads_and_widths() -> None:
     encoder = encoder_of(GEMMA_3_27B)
-    model = encoder.model(encoder.grid.of_size(896, 896))
+    model = encoder_model(encoder, encoder.grid.of_size(896, 896))
     whole, half = forward_pass(model), forward_pass(model, 2)
     layers = [next(each for each in plan.stretches if each.name == "layer") for plan in (whole, half)]
     for one, other in zip(*(each.operators for each in layers), strict=True):

@@ -39,9 +39,10 @@ class Images(Variant):
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
         """The work of an image, and the limits of the encoder."""
-        encoder, image = setup.pools[0].encoder, setup.image
-        if encoder is None or image is None or setup.model.vision is None:
+        encoder = setup.pools[0].encoder
+        if encoder is None or setup.model.vision is None:
             return
+        image = encoder.image
         how = "whole on each rank, images divided" if encoder.divides_images else "divided among ranks like a layer"
         steps, cached = (encoder.limit(name) for name in LIMITS)
         yield (

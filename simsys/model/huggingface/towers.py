@@ -14,7 +14,7 @@ from simsys.model.huggingface.image_grids import grid_of
 from simsys.model.huggingface.reading import size
 from simsys.model.huggingface.tower_shape import Shape, side
 from simsys.model.operators import Split
-from simsys.model.vision import Product, VisionEncoder
+from simsys.model.vision_encoder import Product, VisionEncoder
 
 LAYERS = ("num_hidden_layers", "depth", "vt_num_hidden_layers")
 WIDTH = ("embed_dim", "vt_hidden_size", "hidden_size")
