@@ -36,11 +36,9 @@ def encoder_model(encoder: VisionEncoder, image: ImageWork) -> Model:
     layer = replace(layer, operators=tuple(_named(operator) for operator in layer.operators))
     keys = image.window_pairs / image.patches
     windowed = replace(layer, name="window_layer", operators=tuple(_within(each, keys) for each in layer.operators))
-    patches = Block(
-        "patches", (_named(gemm("patches", encoder.patch_elements, encoder.hidden_size, Split.REPLICATED)),)
-    )
+    embed = _named(gemm("patches", encoder.patch_elements, encoder.hidden_size, Split.REPLICATED))
     blocks = (
-        replace(patches, output_elements_per_token=float(encoder.hidden_size)),
+        Block("patches", (embed,), output_elements_per_token=float(encoder.hidden_size)),
         *(windowed,) * (encoder.layers - encoder.full_layers),
         *(layer,) * encoder.full_layers,
         *_projector(encoder),

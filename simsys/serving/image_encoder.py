@@ -174,10 +174,8 @@ class ImageEncoder(SwapSpace):
         if request in self._prefilling:
             passed = max(0, passed + (computed - after) // self._tokens) if computed < after else passed
         while found[1] < passed:
-            image = images[found[1]]
+            self._release(request, images[found[1]])
             found[1] += 1
-            if image not in images[found[1] :]:
-                self._release(request, image)
         if passed == len(images):
             del self._open[request]
 
