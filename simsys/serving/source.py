@@ -92,11 +92,12 @@ class Source:
         self._later = Later(env.agenda, AFTERWARDS)
         self.due_s, self.priority = inf, int(URGENT)
         self._await_next()
-        env.agenda.add(self)
+        self._moved = env.agenda.add(self)
 
     def stop(self) -> None:
         """No more are to come; observers hear of those that are on their way to the router."""
         self._stopped, self.due_s = True, inf
+        self._moved()
         if self._clients is not None:
             self._clients.stop()
         next_ones = self._order[self._next : self._limit]
@@ -118,19 +119,24 @@ class Source:
         else:
             self.due_s = inf
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """Deliver the next request, and all others that arrive at this moment."""
-        now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        now_s, arrival_s, order, place = self._env._now, self._arrival_s, self._order, self._next
         while place < self._limit:
-            request = self._order[place]
+            request = order[place]
             time_s = arrival_s[request]
             if time_s > now_s:
-                self.due_s, self.priority = time_s, URGENT
-                return
+                self.due_s = time_s
+                if self.priority == URGENT:
+                    return time_s
+                self.priority = URGENT
+                self._moved()
+                return inf
             self._next = place + 1
             self._arrive(request)
             place = self._next  # if this one is refused, another one may follow
         self.due_s = inf
+        return inf
 
     def _arrive(self, request: int) -> None:
         if self._hears_of:
