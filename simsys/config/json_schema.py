@@ -21,6 +21,7 @@ _LENGTHS = (
     ("WorkloadConfig", "output_tokens"),
     ("SessionsConfig", "turns"),
     ("PrefixesConfig", "tokens"),
+    ("ImagesConfig", "per_request"),
 )
 _COUNT = {"type": "integer", "minimum": 1}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}

@@ -8,7 +8,7 @@ from simsys.build.images import image_of
 from simsys.build.rules.findings import Findings, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
-from simsys.build.variants.variant import Variant, variant
+from simsys.build.variants.variant import Variant, variant, variants_of
 from simsys.config.images import ImagesConfig
 from simsys.config.serving import ServingConfig
 from simsys.framework import FRAMEWORKS, Scheduler
@@ -70,15 +70,11 @@ def with_engine(parts: Parts, found: Findings) -> None:
     scheduler = parts.serving.scheduler if parts.serving is not None else "chunked_prefill"
     if not takes_images(FRAMEWORKS.get(scheduler, Scheduler)):
         found.error(IMAGES, f"images need scheduler: chunked_prefill or priority, not {scheduler}", key=True)
-    others = {
-        "parallelism.pp_stages": config.parallelism.pp_stages > 1,
-        "serving.preemption": given.preemption == "swap",
-        "serving.passes": given.passes is not None,
-    }
-    for setting, is_given in others.items():
-        if is_given:
-            path = tuple(setting.split("."))
-            found.error(path, f"{path[-1]} with images is not modelled; remove {path[-1]} or workload.images")
+    paths = [each.before_steps for each in variants_of(given) if each.before_steps]
+    paths += [("parallelism", "pp_stages")] if config.parallelism.pp_stages > 1 else []
+    paths += [("serving", "passes")] if given.passes is not None else []
+    for path in paths:
+        found.error(path, f"{path[-1]} with images is not modelled; remove {path[-1]} or workload.images")
 
 
 @rule("serving.multimodal")
