@@ -116,6 +116,9 @@ class Probe:
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
+    def kv_reused(self, request: int, hit_tokens: int, query_tokens: int) -> None:
+        """A replica that decodes with prefix caching has looked for the prompt of a request; the rest is sent."""
+
     def kv_loaded(self, request: int, tokens: Mapping[str, int], started_s: float, ended_s: float) -> None:
         """The prefix of a request has been loaded from tiers; with these numbers of tokens by kind of tier."""
 
@@ -198,6 +201,7 @@ class Probes:
     image_lookup: tuple[Callable[[int, bool], None], ...]
     images_encoded: tuple[Callable[[int, int, float, float], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
+    kv_reused: tuple[Callable[[int, int, int], None], ...]
     kv_loaded: tuple[Callable[[int, Mapping[str, int], float, float], None], ...]
     kv_moved: tuple[Callable[[str, bool, float], None], ...]
     request_joined: tuple[Callable[[int, int, float], None], ...]
