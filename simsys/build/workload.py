@@ -9,9 +9,7 @@ from pathlib import Path
 
 from simsys.build.cancellation import with_cancellation
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
-<<<<<<< HEAD
 from simsys.build.images import draw_images
-=======
 from simsys.build.session_turns import (
     between_turns,
     lengths_of,
@@ -22,7 +20,6 @@ from simsys.build.session_turns import (
     with_shared_contexts,
     with_thoughts,
 )
->>>>>>> main
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError

@@ -14,13 +14,9 @@ from simsys.config.arrivals import Arrivals, expected_arrivals
 from simsys.config.base import invalid
 from simsys.config.cancellation import CancellationConfig
 from simsys.config.discriminators import Part, PositiveFloat
-<<<<<<< HEAD
 from simsys.config.images import ImagesConfig
-from simsys.config.lengths import FixedTime, Length, Time
-=======
 from simsys.config.lengths import Length, Time
 from simsys.config.sessions import NO_TIME, ReasoningConfig, SessionsConfig
->>>>>>> main
 from simsys.units import NonNegativeSeconds, Seconds
 
 MOST_REQUESTS = 10_000_000

@@ -142,7 +142,6 @@ class ServingMetrics(MetricsCollector):
         """Record that a request continues on another replica."""
         self.replica_log.transferred(ended_s - started_s, nbytes)
 
-<<<<<<< HEAD
     def image_lookup(self, request: int, hit: bool) -> None:
         """Count look-ups in encoder caches; after a preemption, an image is looked up again."""
         if not self.log.preemptions[request]:
@@ -151,12 +150,11 @@ class ServingMetrics(MetricsCollector):
     def images_encoded(self, rank: int, images: int, started_s: float, ended_s: float) -> None:
         """Record a pass of an encoder."""
         self.image_log.passed(rank, images, ended_s - started_s)
-=======
+
     def kv_reused(self, request: int, hit_tokens: int, query_tokens: int) -> None:
         """Count what is not sent to decode replicas."""
         self.replica_log.reused_tokens += hit_tokens
         self.replica_log.looked_up_tokens += query_tokens
->>>>>>> main
 
     def kv_moved(self, kind: str, reads: bool, nbytes: float) -> None:
         """Count bytes by tier."""

@@ -14,11 +14,7 @@ from simsys.units import LONGEST_S
 
 OPTIONAL_COLUMNS = (
     *("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids"),
-<<<<<<< HEAD
-    *("attempt", "cancel_s", "cancel_tokens", "images"),
-=======
-    *("attempt", "cancel_s", "cancel_tokens", "joins", "agent", "reasoning_tokens"),
->>>>>>> main
+    *("attempt", "cancel_s", "cancel_tokens", "joins", "agent", "reasoning_tokens", "images"),
 )
 """Columns of a `RequestTable` that may be empty."""
 
@@ -47,14 +43,11 @@ class RequestTable:
             that it repeats, which is its `after`; it arrives only if that attempt fails, `think_s` later.
         cancel_s: Seconds after its arrival at which a client cancels each request; infinite for never.
         cancel_tokens: Output tokens with which a client has enough and cancels each request; 0 for all.
-<<<<<<< HEAD
-        images: Ids of the images of each request, in the order of its prompt; equal ids are the same image.
-        image: What an image becomes; None until the prompts have the tokens of their images.
-=======
         joins: Further requests whose ends each one waits for, each with a smaller index.
         agent: 0 for requests of a session itself, or the number of the sub-agent of the session that sends each.
         reasoning_tokens: Tokens of thought at the beginning of each output.
->>>>>>> main
+        images: Ids of the images of each request, in the order of its prompt; equal ids are the same image.
+        image: What an image becomes; None until the prompts have the tokens of their images.
         hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
         tenant_names: Names of the tenants; empty if they have none.
         concurrency: If above 0, a closed loop: this number of requests is in the system at a time, and the next one
@@ -81,14 +74,11 @@ class RequestTable:
     attempt: list[int] = field(default_factory=list)
     cancel_s: list[float] = field(default_factory=list)
     cancel_tokens: list[int] = field(default_factory=list)
-<<<<<<< HEAD
-    images: list[tuple[int, ...]] = field(default_factory=list)
-    image: ImageWork | None = None
-=======
     joins: list[tuple[int, ...]] = field(default_factory=list)
     agent: list[int] = field(default_factory=list)
     reasoning_tokens: list[int] = field(default_factory=list)
->>>>>>> main
+    images: list[tuple[int, ...]] = field(default_factory=list)
+    image: ImageWork | None = None
     hash_block_tokens: int = 0
     tenant_names: tuple[str, ...] = ()
     concurrency: int = 0

@@ -65,13 +65,10 @@ JOBS: dict[str, Any] = {
     "jobs": [{"name": "a", "gpus": 2}, {"name": "b", "gpus": 2}],
 }
 RARE = {"gpu_failures", "node_failures", "link_failures", "kv_transferred_bytes", "mean_kv_transfer_ms", "gpu_seconds"}
-<<<<<<< HEAD
 OF_IMAGES = {m.name for m in metrics_by_name().values() if m.only == "with workload.images"}
 RARE |= OF_IMAGES
-=======
 RARE |= {"completed_sessions", "total_reasoning_tokens"}
 RARE |= {name for name in metrics_by_name() if name.endswith("_session_ms")}
->>>>>>> main
 RARE |= {f"exposed_{axis}_s" for axis in ("context", "data", "expert", "expert_data", "host")}
 
 
