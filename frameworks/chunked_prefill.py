@@ -63,7 +63,9 @@ class ChunkedPrefill(Scheduler):
         tokens = self.sequences.remaining_prompt(request)
         if tokens > self.threshold:
             tokens = self.threshold
-        return tokens if tokens <= budget else max(0, budget)
+        if tokens <= budget:
+            return tokens
+        return budget if budget > 0 else 0
 
     def considers(self) -> Iterable[int]:
         """The first of the queue, if there is a seat for it."""

@@ -22,7 +22,7 @@ class LLMPrefill(PrefillPhase):
             cached = computed[request]
             tokens += count
             complete += cached + count == prompts[request] + generated[request]
-            pairs += count * cached + count * (count + 1) / 2
+            pairs += count * (2 * cached + count + 1) / 2
             context += cached
         return batch_of((tokens, complete, pairs, context, 0.0, 0.0, 0.0, 0.0, 0.0, False))
 

@@ -185,7 +185,8 @@ class ServingJob(ServingMemory):
         """The source that sends requests to all engines."""
         settings, seed = self.settings, self.config.simulation.seed
         module, options = module_options(settings.router, Router, settings.router_options, "serving.router_options")
-        return Source(executor.env, self.requests, module(engines, seed, options), executor.probes, late_s=self.api_s)
+        router, late_s, api = module(engines, seed, options), self.api_s, self.api_server()
+        return Source(executor.env, self.requests, router, executor.probes, late_s=late_s, api=api)
 
     def _team(self, pool: ServingMemory, replica: int, executor: Executor) -> Team:
         """The ranks of a replica, with their memory in use."""

@@ -24,6 +24,7 @@ from simsys.parallel.lockstep import LockStep
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.replica import replica_stages
 from simsys.parallel.serving_memory import expert_bytes
+from simsys.serving.api_server import ApiServer
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
 from simsys.serving.requests import RequestTable
@@ -281,3 +282,10 @@ class ServingSetup:
         """Time of a request to reach the scheduler (s)."""
         given = self.settings.api_overhead
         return self.engine.per_request if given is None else given
+
+    def api_server(self) -> ApiServer | None:
+        """The processes that tokenise requests, before any arrives; None if they are no bottleneck."""
+        given = self.settings.api_server
+        if given is None:
+            return None
+        return ApiServer(given.count, given.per_request, given.per_prompt_token, self.requests.prompt_tokens)

@@ -36,6 +36,10 @@ def _engine(job: ServingMemory) -> Iterator[str]:
         f"{', overlapped with the previous step' if job.settings.async_scheduling else ''}"
     )
     yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
+    server = job.settings.api_server
+    if server is not None:
+        each = f"{_us(server.per_request)} a request and {_us(server.per_prompt_token)} a token of its prompt"
+        yield f"API server: {server.count} x {each}; waiting for it is part of the queue"
 
 
 def _launching(job: ServingMemory) -> Iterator[str]:

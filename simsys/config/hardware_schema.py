@@ -42,6 +42,8 @@ class Fit(FrozenModel):
         error_of_fit: Mean absolute relative error on the measurements of the fit.
         command: The command that fitted it.
         as_of: Date of the fit.
+        intervals: The 80 % interval of the number (``value``), or of the largest point of a column of a curve
+            (``compute``, ``memory``): the fit to sources drawn with replacement.
     """
 
     fitted_on: str
@@ -49,6 +51,7 @@ class Fit(FrozenModel):
     error_of_fit: Fraction | None = None
     command: str = ""
     as_of: date | None = None
+    intervals: dict[str, tuple[str | float, str | float]] = Field(default_factory=dict)
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

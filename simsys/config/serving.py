@@ -11,7 +11,13 @@ from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.engine_defaults import Release
 from simsys.config.experts import ExpertsConfig
 from simsys.config.kv_tiers import KVOffloadConfig, KVTierConfig
-from simsys.config.serving_options import AutoscalingConfig, DisaggregatedConfig, LoraConfig, SpeculativeConfig
+from simsys.config.serving_options import (
+    ApiServerConfig,
+    AutoscalingConfig,
+    DisaggregatedConfig,
+    LoraConfig,
+    SpeculativeConfig,
+)
 from simsys.units import Bytes, Fraction, NonNegativeSeconds
 
 ServingPrecision = Literal["fp32", "fp16", "bf16", "fp8", "fp8_block", "int8", "fp4", "mxfp4", "int4"]
@@ -173,6 +179,9 @@ class ServingConfig(FrozenModel):
     )
     api_overhead: NonNegativeSeconds | None = Field(
         default=None, description="Time of a request to the scheduler; by default as the engine profile says"
+    )
+    api_server: ApiServerConfig | None = Field(
+        default=None, description="Processes that tokenise requests before the engine, with a queue of their own"
     )
     speculative: SpeculativeConfig | None = Field(
         default=None, description="Speculative decoding: the draft model, drafted tokens per step, and acceptance rate"

@@ -21,6 +21,27 @@ SHORTEST_INTERVAL_S = 1e-3
 """Shortest time between two decisions of the autoscaler."""
 
 
+class ApiServerConfig(FrozenModel):
+    """Processes before the engine that parse and tokenise requests, one request at a time each.
+
+    They bound the rate of requests, and requests wait for them; `serving.api_overhead` is a time in addition, in which
+    requests do not wait for each other. In vLLM, `count` is ``--api-server-count``, in SGLang
+    ``--tokenizer-worker-num``.
+    """
+
+    count: PositiveInt = Field(default=1, description="Number of processes")
+    per_request: NonNegativeSeconds = Field(default=0.0, description="Time of a process for a request")
+    per_prompt_token: NonNegativeSeconds = Field(
+        default=0.0, description="Further time of a process for each token of the prompt"
+    )
+
+    @model_validator(mode="after")
+    def _takes_time(self) -> Self:
+        if not self.per_request and not self.per_prompt_token:
+            raise invalid("a server that needs no time has no effect; write per_request or per_prompt_token")
+        return self
+
+
 class SpeculativeConfig(FrozenModel):
     """Speculative decoding: `draft_tokens` are drafted for each sequence and step, and verified in one pass.
 

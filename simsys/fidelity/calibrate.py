@@ -13,21 +13,22 @@ from typing import Any, TextIO
 from simsys.config.expected_errors import BY_REGIME, FILENAME
 from simsys.config.expected_losses import FILENAME as LOSSES
 from simsys.config.hardware import Named, without_fits_to
-from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction, Run
-from simsys.fidelity.coefficients import SERVED
+from simsys.fidelity.coefficients import Coefficient
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect
-from simsys.fidelity.fit import Fit, fit_in_turn, unseen
+from simsys.fidelity.fit import Fit, fit, unseen
 from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
-from simsys.fidelity.predict import Overlay, Progress, Simulations
+from simsys.fidelity.predict import Progress, Simulations
 from simsys.fidelity.problem import Problem
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
 MORE_BATCHES = 2
 MORE = 3
-"""Rows of the fit of serving coefficients, over the serving rows of the joint fit."""
+"""How much more densely runs of serving are sampled: they determine most coefficients, and depend on few each."""
+DRAWS = 200
+"""Draws of sources for the intervals of coefficients."""
 
 
 @dataclass(frozen=True)
@@ -105,24 +106,28 @@ class Calibration:
     def _provenance(self, named: Named) -> dict[str, Any]:
         _, after, unseen_ = self.errors(named)
         own = [
-            (".".join(each.path), rows)
-            for each, rows in zip(self.fit.coefficients, self.fit.rows, strict=True)
+            (each, ".".join(each.path), rows, ends)
+            for each, rows, ends in zip(self.fit.coefficients, self.fit.rows, self.fit.intervals, strict=True)
             if each.named == named
         ]
         names = ", ".join(self.tables)
         kernels = [fit for fit in self.kernels if ("gpu", fit.gpu) == named]
         kernel = provenance(kernels, self.tables, self.command, self.as_of) if kernels else {"sources": {}, "fits": {}}
-        sources = {path: f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}" for path, rows in own}
-        fits = {
+        said = f"of {names} ({self.as_of}), {self.command}"
+        sources = {path: f"fitted to {rows} rows {said}" for _, path, rows, _ in own}
+        fits: dict[str, Any] = {
             path: {
                 "fitted_on": f"{rows} rows of {names}",
                 "error": _share(unseen_),
                 "error_of_fit": _share(after),
                 "command": self.command,
                 "as_of": str(self.as_of),
+                "intervals": {},
             }
-            for path, rows in own
+            for _, path, rows, _ in own
         }
+        for each, path, _, ends in own:
+            fits[path]["intervals"][each.column or "value"] = [_end(each, end) for end in ends]
         return {"sources": kernel["sources"] | sources, "fits": kernel["fits"] | fits}
 
 
@@ -188,12 +193,10 @@ def calibrate(
     Raises:
         UsageError: If there are too few rows, or they do not vary.
     """
-    chosen, more = sample(cases, rows_of_a_group), sample_of_serving(cases, rows_of_a_group)
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
-        problem = Problem(chosen, simulations, overlay_of(kernels))
-        served = _served(more, simulations, overlay_of(kernels))
-        fitted = fit_in_turn(problem, served)
-        tested = unseen(problem, cases, simulations, then=served)
+        problem = Problem(sample(cases, rows_of_a_group), simulations, overlay_of(kernels))
+        fitted = fit(problem, draws=DRAWS)
+        tested = unseen(problem, cases, simulations)
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
@@ -201,24 +204,8 @@ def calibrate(
 
 def not_looked_at(cases: Sequence[Case], of_hundred: int) -> list[Case]:
     """Return the cases that `calibrate` leaves out of its fit with this sampling rate (`sample`)."""
-    seen = {id(case) for case in (*sample(cases, of_hundred), *sample_of_serving(cases, of_hundred))}
+    seen = {id(case) for case in sample(cases, of_hundred)}
     return [case for case in cases if id(case) not in seen]
-
-
-def sample_of_serving(cases: Sequence[Case], of_hundred: int) -> list[Case]:
-    """Return a larger sample of serving cases, for the fit of serving coefficients."""
-    return [case for case in sample(cases, MORE * of_hundred) if case.family == "serving"]
-
-
-def _served(serving: Sequence[Case], simulations: Simulations, base: Overlay) -> Problem | None:
-    """Return the problem of the coefficients that only serving rows determine; None if there are too few rows.
-
-    A row depends on few of them, so a set of derivatives costs half as much as for all coefficients.
-    """
-    try:
-        return Problem(serving, simulations, base, SERVED)
-    except UsageError:
-        return None
 
 
 def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
@@ -226,17 +213,18 @@ def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
 
     Args:
         cases: All cases.
-        of_hundred: Sampled runs of a hundred; the sample grows with the square root of the number of runs. Runs of a
-            static batch, which cost little, are sampled `MORE_BATCHES` times as densely.
+        of_hundred: Sampled runs of a hundred; the sample grows with the square root of the number of runs. Runs of
+            serving are sampled `MORE` times as densely, of a static batch, which cost little, `MORE_BATCHES` times.
     """
     groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
     for case in cases:
         if case.run is not None:
             load = case.tags.get("load_kind", "")
-            groups.setdefault((case.group, *case.setting, load), {}).setdefault(case.run, []).append(case)
+            groups.setdefault((case.family, case.group, *case.setting, load), {}).setdefault(case.run, []).append(case)
     chosen: list[Case] = []
-    for (*_, load), runs in groups.items():
-        members, more = list(runs.values()), MORE_BATCHES if load == "static_batch" else 1
+    for (family, *_, load), runs in groups.items():
+        members = list(runs.values())
+        more = (MORE if family == "serving" else 1) * (MORE_BATCHES if load == "static_batch" else 1)
         count = min(len(members), ceil(more * of_hundred * sqrt(len(members) / 100.0)))
         chosen += [case for index in range(count) for case in members[index * len(members) // count]]
     return chosen
@@ -244,6 +232,11 @@ def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
 
 def _share(errors: Errors) -> float:
     return min(1.0, max(0.0001, round(errors.balanced_mape or 0.0, 4)))
+
+
+def _end(coefficient: Coefficient, value: float) -> Any:
+    """Return the end of an interval as written in a profile, a curve's as its largest point."""
+    return round(value, 4) if coefficient.column else coefficient.written(value)
 
 
 def _writer(text: str) -> Any:

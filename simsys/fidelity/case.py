@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -36,6 +37,10 @@ class Run(Protocol):
             Unsupported: It cannot be predicted, such as a model that does not fit.
             SimsysError: It cannot be built or simulated.
         """
+        ...
+
+    def expected_cpu_s(self) -> float:
+        """Return the approximate processor time of its simulation, which does not depend on the machine."""
         ...
 
     def __hash__(self) -> int: ...
@@ -114,3 +119,14 @@ class Prediction:
         if self.predicted is None:
             raise TypeError(f"{self.case.id} is not predicted")
         return self.predicted / self.case.measured - 1.0
+
+
+LOST = math.log(10.0)
+"""Logarithmic error of a row that can no longer be predicted."""
+
+
+def log_error(prediction: Prediction) -> float:
+    """Return the logarithm of predicted over measured; `LOST` without a prediction."""
+    if prediction.predicted is None or prediction.predicted <= 0.0:
+        return LOST
+    return math.log(prediction.predicted / prediction.case.measured)

@@ -10,6 +10,7 @@ from typing import Any
 from simsys.config.hardware import (
     Kind,
     Named,
+    inherited,
     load_engine,
     load_fabric,
     load_gpu,
@@ -50,6 +51,12 @@ class Coefficient:
 
     def __str__(self) -> str:
         return f"{self.named[1]} {'.'.join(self.path)}" + (f" ({self.column})" if self.column else "")
+
+    @property
+    def exponent(self) -> float:
+        """The logarithm of the factor, between its bounds, on the times that are proportional to it or its inverse."""
+        rate = bool(self.column) or self.dimension is Dimension.BYTES_PER_SECOND or self.path[-1] == "core_speed"
+        return math.log(self.upper / self.lower) * (-1.0 if rate else 1.0)
 
     def written(self, value: float) -> Any:
         """Return the value as written in a profile."""
@@ -122,10 +129,6 @@ FREE = (
     Free("node", "nics.latency", 1e-7, 1e-4, COLLECTIVES, SECONDS),
 )
 """The numbers that may be fitted, with their bounds and the runs that determine them."""
-SERVED = tuple(
-    each for each in FREE if each.families == SERVING or (each.kind == "engine" and "serving" in each.families)
-)
-"""The coefficients that serving rows determine: engines' ones, and others on which training does not depend."""
 
 
 def coefficients_of(profiles: Iterable[Named], free: Sequence[Free] = FREE) -> list[Coefficient]:
@@ -156,6 +159,29 @@ def settings(coefficients: Sequence[Coefficient], values: Sequence[float]) -> di
         if coefficient.column:
             inner = _with_column(own, coefficient, inner)
         found[coefficient.named] = deep_merge(own, _nested(coefficient.path, inner))
+    return found
+
+
+def overlay_with(
+    base: Mapping[Named, Mapping[str, Any]], coefficients: Sequence[Coefficient], values: Sequence[float]
+) -> dict[Named, Mapping[str, Any]]:
+    """Return settings of profiles with these values of coefficients merged over them."""
+    found = dict(base)
+    for named, own in settings(coefficients, values).items():
+        found[named] = deep_merge(found.get(named, {}), own)
+    return found
+
+
+def parents_of(coefficients: Sequence[Coefficient]) -> list[int | None]:
+    """Return, for each coefficient, the place of the same one of the nearest profile that its profile extends."""
+    places = {(each.named, each.path, each.column): place for place, each in enumerate(coefficients)}
+    found: list[int | None] = []
+    for each in coefficients:
+        kind, name = each.named
+        place = None
+        while place is None and (name := inherited(kind, name)[0]):
+            place = places.get(((kind, name), each.path, each.column))
+        found.append(place)
     return found
 
 

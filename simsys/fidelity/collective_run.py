@@ -60,6 +60,10 @@ class CollectiveRun:
             raise Unsupported(f"unknown collective {collective!r}")
         return cls(json.dumps(hardware, sort_keys=True), name, nbytes, algorithm)
 
+    def expected_cpu_s(self) -> float:
+        """Return the approximate processor time: nearly none, as the links are idle."""
+        return 0.0
+
     def figures(self) -> Figures:
         """Return the time of a call on idle links, as ``time_s``."""
         cluster = build_cluster(HardwareConfig.model_validate(json.loads(self.hardware)), NetworkConfig())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +11,11 @@ from numpy.typing import NDArray
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import Coefficient, from_unit
+from simsys.fidelity.least_squares import Objective
 from simsys.fidelity.predict import Overlay, Simulations
-from simsys.fidelity.problem import Problem, Vector
+from simsys.fidelity.problem import Problem
+from simsys.fidelity.slopes import Slopes, Vector
 
-OUTLIER = 0.1
-"""Logarithmic error above which the weight of a row decreases (soft L1 loss)."""
-NEAR = 0.3
-"""Distance up to which measured derivatives are reused, as a share of the range between bounds."""
 FARTHEST = 0.2
 """Largest step, as a share of the range between bounds."""
 DAMPING = (0.02, 0.06, 0.2)
@@ -27,7 +23,19 @@ DAMPING = (0.02, 0.06, 0.2)
 STEPS = 16
 """Largest number of steps."""
 LITTLE = 0.002
-"""Relative gain below which a step with freshly measured derivatives is the last one."""
+"""Relative gain below which a search measures derivatives anew, or ends."""
+PARTS, RENEWALS = 3, 1
+"""The number of parts of the rows, and the number of these whose derivatives are measured anew in a search."""
+STARTS = 4
+"""Number of places from which the expected errors are minimised."""
+AWAY = 0.15
+"""Distance of further starts from the first one in every coefficient, as a share of the range between bounds."""
+APART = 0.05
+"""Distance of two minima that are different."""
+EDGE = 1e-3
+"""Distance from a bound below which a coefficient is at it."""
+RELEASES = 3
+"""Largest number of searches, each without the coefficients that the ones before took to their bounds."""
 
 
 @dataclass(frozen=True)
@@ -39,142 +47,140 @@ class Fit:
         values: Their values.
         rows: For each, the number of rows that depend on it.
         left_alone: Coefficients on which too few rows depend, with the number of rows.
+        at_bounds: Coefficients that rows took to their bounds; they are not fitted.
         overlay: Settings of profiles with these values.
+        intervals: For each, the bounds of its 80 % interval (`Objective.intervals`); empty if it was not asked for.
     """
 
     coefficients: Sequence[Coefficient]
     values: Sequence[float]
     rows: Sequence[int]
     left_alone: Mapping[str, int]
+    at_bounds: Sequence[str]
     overlay: Overlay
+    intervals: Sequence[tuple[float, float]] = ()
 
 
-def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = None) -> Fit:
-    """Fit the coefficients of a problem by damped Gauss-Newton steps between their bounds.
+@dataclass
+class Search:
+    """A search for the best coefficients.
 
-    Measuring derivatives dominates the cost, so they are measured rarely and corrected by the outcome of each step in
-    between (`corrected`).
+    Args:
+        problem: The problem.
+        counted: The rows that count.
+        steps: Largest number of steps.
+        measures: Whether derivatives are measured anew; otherwise only those that are known are used.
+    """
+
+    problem: Problem
+    counted: NDArray[np.bool_]
+    steps: int
+    measures: bool
+    places: Vector = field(init=False)
+    model: Slopes = field(init=False)
+    free: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        first = self.problem.known[0]
+        self.objective = Objective(self.problem.weights, self.problem.pulls, first.places, self.counted)
+        self.places, self.model, self._renewals = first.places, first, 0
+        self.free = np.ones(len(first.places), bool)
+
+    def run(self) -> None:
+        """Search; then again without the coefficients at their bounds, which stay as they were."""
+        self._start_anywhere()
+        self._descend()
+        for _ in range(RELEASES):
+            stuck = self.free & ((self.places < EDGE) | (self.places > 1.0 - EDGE))
+            if not stuck.any():
+                return
+            self.free &= ~stuck
+            self._go_to(np.where(stuck, self.objective.start, self.places))
+            self._descend()
+
+    def _start_anywhere(self) -> None:
+        """Go to the best of the minima of the expected errors from several starts, if it is better in truth."""
+        random = np.random.default_rng(STARTS)
+        found: list[Vector] = []
+        for number in range(STARTS):
+            away = random.choice((-AWAY, AWAY), len(self.places)) if number else np.zeros(len(self.places))
+            start = np.clip(self.places + away, 0.0, 1.0)
+            best = self.objective.minimum(self.model, start, self.free, DAMPING[0], reach=1.0, origin=self.places)
+            if all(np.max(np.abs(best - other)) > APART for other in found):
+                found.append(best)
+        model, least = self.model, self.objective.cost(self.places, self.model.errors)
+        for place in found:
+            errors = self.problem.errors(place, self.counted)
+            if (cost := self.objective.cost(place, errors)) < least:
+                least, self.places, self.model = cost, place, model.moved(place, errors, self.counted)
+
+    def _descend(self) -> None:
+        """Take steps until they gain little, with derivatives measured anew in between."""
+        for _ in range(self.steps):
+            gain = self._step()
+            if gain >= LITTLE:
+                continue
+            if self.measures and self._renewals < RENEWALS:
+                self.model = self.problem.renewed(self.model, self._renewals, PARTS)
+                self._renewals += 1
+            elif not self.measures and self._renewals < RENEWALS and len(self.problem.known) > 1:
+                self.model = self.problem.known[-1].moved(self.places, self.model.errors, self.counted)
+                self._renewals += 1
+            else:
+                return
+
+    def _step(self) -> float:
+        """Take the first step that improves the fit, and return the relative gain."""
+        cost = self.objective.cost(self.places, self.model.errors)
+        for damping in DAMPING:
+            found = self.objective.minimum(self.model, self.places, self.free, damping, reach=FARTHEST)
+            errors = self.problem.errors(found, self.counted)
+            gain = 1.0 - self.objective.cost(found, errors) / cost
+            if gain > 0.0:
+                self.places, self.model = found, self.model.moved(found, errors, self.counted)
+                return gain
+        return 0.0
+
+    def _go_to(self, places: Vector) -> None:
+        errors = self.problem.errors(places, self.counted)
+        self.places, self.model = places, self.model.moved(places, errors, self.counted)
+
+
+def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = None, draws: int = 0) -> Fit:
+    """Fit the coefficients of a problem: steps to the minimum of the expected errors (`Slopes`) nearby.
 
     Args:
         problem: The problem.
         steps: Largest number of steps.
         rows: The rows that count; all by default. With a subset, only derivatives that were measured for the full fit
             are used.
-
-    Raises:
-        UsageError: If SciPy is not installed.
+        draws: Number of draws for the intervals of coefficients; without any, there are none.
     """
     counted = np.ones(len(problem.cases), bool) if rows is None else np.array(rows, bool)
-    scale = OUTLIER * float(np.sqrt(np.mean(problem.weights**2)))
-    places, residuals = problem.start, problem.residuals(problem.start, counted)
-    known, within, fresh = None, math.inf, True
-    for _ in range(steps):
-        nearest = problem.measured(places, within)
-        if fresh or nearest is not known:
-            known, slopes, fresh = nearest, nearest.values * _counting(counted, places)[:, None], True
-        nothing_newer = fresh and (rows is not None or known.far(places) == 0.0)
-        for damping in DAMPING:
-            found = places + _step(slopes, residuals, places, scale, damping)
-            tried = problem.residuals(found, counted)
-            gain = 1.0 - _cost(tried, scale) / _cost(residuals, scale)
-            if gain > 0.0:
-                slopes = corrected(slopes, found - places, tried - residuals)
-                places, residuals = found, tried
-                break
-        if gain < LITTLE and nothing_newer:
-            break
-        fresh = gain < LITTLE
-        within = math.inf if rows is not None else 0.0 if fresh else NEAR
-    values = [from_unit(each, float(place)) for each, place in zip(problem.coefficients, places, strict=True)]
-    overlay = problem.overlay(problem.coefficients, values)
-    return Fit(problem.coefficients, values, problem.rows, problem.left_alone, overlay)
-
-
-def _counting(counted: NDArray[np.bool_], places: Vector) -> Vector:
-    """Return 1 for each residual that counts (counted rows and the regularisation), otherwise 0."""
-    return np.concatenate([counted.astype(float), np.ones(len(places))])
-
-
-def corrected(slopes: Vector, step: Vector, change: Vector) -> Vector:
-    """Return derivatives that reproduce the change of the residuals over a step.
-
-    Each row is changed as little as possible, and zeros stay zero (Schubert 1970: Broyden's method for sparse
-    derivatives).
-    """
-    steps = np.where(slopes == 0.0, 0.0, step)
-    squares = np.sum(steps**2, axis=1)
-    missed = change - slopes @ step
-    shares = np.divide(missed, squares, out=np.zeros(len(missed)), where=squares > 0.0)
-    found: Vector = slopes + shares[:, None] * steps
-    return found
-
-
-def _step(slopes: Vector, residuals: Vector, places: Vector, scale: float, damping: float) -> Vector:
-    """Return the step of the linearised problem with soft L1 loss, at most `FARTHEST` long in each coefficient.
-
-    Damping (Levenberg 1944) keeps coefficients in place on which the rows hardly depend.
-    """
-    try:
-        from scipy.optimize import lsq_linear
-    except ImportError:
-        raise UsageError("fitting needs SciPy: pip install 'simsys[calibrate]'") from None
-    weights = (1.0 + (residuals / scale) ** 2) ** -0.25
-    lower = np.maximum(-places, -FARTHEST)
-    upper = np.minimum(1.0 - places, FARTHEST)
-    found: Vector = lsq_linear(
-        np.vstack([weights[:, None] * slopes, damping * np.eye(len(places))]),
-        np.concatenate([-weights * residuals, np.zeros(len(places))]),
-        (lower, np.maximum(upper, lower + 1e-9)),
-    ).x
-    return found
-
-
-def _cost(residuals: Vector, scale: float) -> float:
-    """Return the sum of the soft L1 losses of the residuals."""
-    return float(np.sum(np.sqrt(1.0 + (residuals / scale) ** 2) - 1.0))
-
-
-def fit_in_turn(
-    first: Problem, second: Problem | None, *, steps: int = STEPS, counts: Callable[[Case], bool] | None = None
-) -> Fit:
-    """Fit a problem, then a second one with the first result as its base.
-
-    Args:
-        first: The problem that is fitted first.
-        second: The problem that is fitted second; its values replace values of the same coefficients in the first.
-        steps: Largest number of steps of each.
-        counts: Whether a case counts; all by default.
-
-    Raises:
-        UsageError: If SciPy is not installed.
-    """
-
-    def rows(problem: Problem) -> list[bool] | None:
-        return [counts(case) for case in problem.cases] if counts is not None else None
-
-    before = fit(first, steps=steps, rows=rows(first))
-    if second is None:
-        return before
-    after = fit(second.over(before.overlay), steps=steps, rows=rows(second))
-    again = {str(each) for each in after.coefficients}
-    kept = [place for place, each in enumerate(before.coefficients) if str(each) not in again]
+    search = Search(problem, counted, steps, rows is None)
+    search.run()
+    kept = [int(place) for place in np.flatnonzero(search.free)]
+    intervals: list[tuple[float, float]] = []
+    if draws:
+        sources = [case.fold or case.group for case in problem.cases]
+        ends = search.objective.intervals(search.model, search.free, sources, draws)
+        intervals = [
+            (from_unit(problem.coefficients[place], low), from_unit(problem.coefficients[place], high))
+            for place, (low, high) in ends.items()
+        ]
     return Fit(
-        [*(before.coefficients[place] for place in kept), *after.coefficients],
-        [*(before.values[place] for place in kept), *after.values],
-        [*(before.rows[place] for place in kept), *after.rows],
-        before.left_alone,
-        after.overlay,
+        [problem.coefficients[place] for place in kept],
+        [from_unit(problem.coefficients[place], float(search.places[place])) for place in kept],
+        [problem.rows[place] for place in kept],
+        problem.left_alone,
+        [str(problem.coefficients[place]) for place in np.flatnonzero(~search.free)],
+        problem.overlay(search.places, search.free),
+        intervals,
     )
 
 
 def unseen(
-    problem: Problem,
-    cases: Sequence[Case],
-    simulations: Simulations,
-    *,
-    then: Problem | None = None,
-    folds: int = 5,
-    steps: int = STEPS,
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = STEPS
 ) -> list[Prediction]:
     """Predict each case by a fit without its fold (cross-validation); predictions are in the order of the cases.
 
@@ -182,7 +188,6 @@ def unseen(
         problem: The problem, on a sample of the cases.
         cases: All cases.
         simulations: Simulates the cases.
-        then: A second problem (`fit_in_turn`).
         folds: Number of folds.
         steps: Largest number of steps of each fit.
 
@@ -197,10 +202,6 @@ def unseen(
     for part in sorted(set(number.values())):
         held_out = [case for case in cases if number[case.fold or case.group] == part]
         away = {case.id for case in held_out}
-        fitted = fit_in_turn(problem, then, steps=steps, counts=partial(_is_seen, away))
+        fitted = fit(problem, steps=steps, rows=[case.id not in away for case in problem.cases])
         found.update((each.case.id, each) for each in simulations.predict(held_out, fitted.overlay))
     return [found[case.id] for case in cases]
-
-
-def _is_seen(away: Set[str], case: Case) -> bool:
-    return case.id not in away

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 from simsys.config.hardware import Named, overlaid, profiles_read, without_fits_to
 from simsys.errors import SimsysError
@@ -22,6 +21,9 @@ Overlay: TypeAlias = Mapping[Named, Mapping[str, Any]]
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of finished runs and the number of all runs."""
 
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
 RUNS_OF_A_PARCEL = 8  # sent to another process at once
 
 
@@ -33,13 +35,11 @@ class Outcome:
         figures: Its figures.
         reason: Why there are none; empty if there are.
         profiles: The profiles that it read.
-        cpu_s: Its processor time.
     """
 
     figures: Figures
     reason: str
     profiles: frozenset[Named]
-    cpu_s: float
 
 
 class Simulations:
@@ -55,7 +55,6 @@ class Simulations:
         self._jobs, self._progress, self._kept_from = jobs, progress, kept_from
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
-        self._cpu_s: dict[Run, float] = {}
         self._found: dict[tuple[Run, str], Outcome] = {}
 
     def __enter__(self) -> Self:
@@ -82,7 +81,7 @@ class Simulations:
         runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
         new = [run for run in runs if self._key(run, overlay) not in self._found]
         for done, (run, outcome) in enumerate(self._simulate(new, overlay), 1):
-            self._profiles[run], self._cpu_s[run] = outcome.profiles, outcome.cpu_s
+            self._profiles[run] = outcome.profiles
             self._found[self._key(run, overlay)] = outcome
             if self._progress is not None:
                 self._progress(done, len(new))
@@ -92,9 +91,26 @@ class Simulations:
         """Return the profiles that a simulated run has read."""
         return self._profiles[run]
 
-    def cpu_s(self, run: Run) -> float:
-        """Return the processor time of the last simulation of a run."""
-        return self._cpu_s[run]
+    def quick(self, cases: Sequence[Case], limit_s: float) -> list[Case]:
+        """Return the cases whose runs are expected to need less processor time than a limit."""
+        runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
+        expected = dict(zip(runs, self.each(_expected_cpu_s, runs), strict=True))
+        return [case for case in cases if case.run is not None and expected[case.run] < limit_s]
+
+    def each(
+        self, work: Callable[[tuple[Task, Sequence[str], UserModules]], Answer], tasks: Sequence[Task]
+    ) -> Iterator[Answer]:
+        """Do work on each task, in the processes, and yield the answers in order.
+
+        Args:
+            work: Called with a task, the tables whose fits are left out, and the user's modules.
+            tasks: The tasks.
+        """
+        sent = [(task, self._kept_from, current()) for task in tasks]
+        for done, answer in enumerate(self._mapped(work, sent), 1):
+            if self._progress is not None:
+                self._progress(done, len(sent))
+            yield answer
 
     def _key(self, run: Run, overlay: Overlay) -> tuple[Run, str]:
         """Return the cache key of a run: settings of profiles that it does not read are left out."""
@@ -104,12 +120,13 @@ class Simulations:
 
     def _simulate(self, runs: Sequence[Run], overlay: Overlay) -> Iterator[tuple[Run, Outcome]]:
         tasks = [(run, overlay, self._kept_from, current()) for run in runs]
+        yield from zip(runs, self._mapped(outcome_of, tasks), strict=True)
+
+    def _mapped(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
         if self._pool is None:
-            outcomes: Iterator[Outcome] = map(outcome_of, tasks)
-        else:
-            with starting_workers():
-                outcomes = self._pool.map(outcome_of, tasks, chunksize=RUNS_OF_A_PARCEL)
-        yield from zip(runs, outcomes, strict=True)
+            return map(work, tasks)
+        with starting_workers():
+            return self._pool.map(work, tasks, chunksize=RUNS_OF_A_PARCEL)
 
     def _prediction(self, case: Case, overlay: Overlay) -> Prediction:
         if case.run is None:
@@ -138,7 +155,7 @@ def outcome_of(task: tuple[Run, Overlay, Sequence[str], UserModules]) -> Outcome
     """Simulate one run with changed profiles, without fits to some tables."""
     run, overlay, kept_from, modules = task
     figures: Figures = {}
-    reason, started_s = "", time.process_time()
+    reason = ""
     with looked_for(modules), without_fits_to(kept_from), overlaid(overlay), profiles_read() as read:
         try:
             figures = run.figures()
@@ -146,4 +163,10 @@ def outcome_of(task: tuple[Run, Overlay, Sequence[str], UserModules]) -> Outcome
             reason = str(why)
         except SimsysError as error:
             reason = f"failed: {error}"
-    return Outcome(figures, reason, frozenset(read), time.process_time() - started_s)
+    return Outcome(figures, reason, frozenset(read))
+
+
+def _expected_cpu_s(task: tuple[Run, Sequence[str], UserModules]) -> float:
+    run, kept_from, modules = task
+    with looked_for(modules), without_fits_to(kept_from):
+        return run.expected_cpu_s()

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
 
 from simsys.build.cluster import build_cluster
-from simsys.build.job import job_of
+from simsys.build.job import Job, job_of
 from simsys.build.model import build_model
+from simsys.check.effort import cpu_parts
 from simsys.config.experiment import SimulationConfig
-from simsys.errors import ConfigError, InfeasibleError, UsageError
+from simsys.errors import ConfigError, InfeasibleError, SimsysError, UsageError
 from simsys.fidelity.case import Figures, Unsupported
-from simsys.metrics.result import RunResult
 from simsys.simulation import simulate, simulate_job
+from simsys.sums import ordered_sum
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,14 @@ class ScenarioRun:
         names = sorted(here.keys() | there.keys())
         return {path[-1]: pair for path in names if (pair := (here.get(path), there.get(path)))[0] != pair[1]}
 
+    def expected_cpu_s(self) -> float:
+        """Return the approximate processor time (`simsys.check.effort`); 0 of a scenario that cannot be built."""
+        try:
+            config = _config(self.scenario)
+            return ordered_sum(cpu_parts(_job(config, memory_limit=self.memory_limit)).values())
+        except (ValidationError, SimsysError):
+            return 0.0
+
     def figures(self) -> Figures:
         """Simulate it; the names are those of `RunResult.metrics`.
 
@@ -54,8 +64,9 @@ class ScenarioRun:
             Unsupported: The model does not fit, or a part of the scenario is not known.
         """
         try:
-            config = SimulationConfig.model_validate(json.loads(self.scenario))
-            metrics = (simulate(config) if self.memory_limit else _without_memory_limit(config)).metrics
+            config = _config(self.scenario)
+            result = simulate(config) if self.memory_limit else simulate_job(_job(config, memory_limit=False))
+            metrics = result.metrics
         except InfeasibleError as error:
             raise Unsupported(f"does not fit: {error}") from None
         except ValidationError as error:
@@ -72,6 +83,13 @@ def _settings(data: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], An
     return {place: value for key in data for place, value in _settings(data[key], (*path, key)).items()}
 
 
-def _without_memory_limit(config: SimulationConfig) -> RunResult:
-    cluster = build_cluster(config.hardware, config.network, config.folder).without_memory_limit()
-    return simulate_job(job_of(config, cluster, build_model(config.model, config.folder)))
+@lru_cache(maxsize=4096)
+def _config(scenario: str) -> SimulationConfig:
+    """The experiment, which is read once: a fit simulates it again and again with other profiles."""
+    return SimulationConfig.model_validate(json.loads(scenario))
+
+
+def _job(config: SimulationConfig, *, memory_limit: bool) -> Job:
+    cluster = build_cluster(config.hardware, config.network, config.folder)
+    fitting = cluster if memory_limit else cluster.without_memory_limit()
+    return job_of(config, fitting, build_model(config.model, config.folder))

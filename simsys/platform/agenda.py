@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush, heapreplace
-from itertools import count
 from math import inf
 from typing import Any, Protocol
 
@@ -29,8 +28,13 @@ class Due(Protocol):
     priority: int
     """Its place among simultaneous entries and events."""
 
-    def happen(self) -> None:
-        """Carry out the entry at its time, and set `due_s` anew. The agenda reads `due_s` afterwards."""
+    def happen(self) -> float:
+        """Carry out the entry at its time, and set `due_s` anew.
+
+        Returns:
+            When it happens next with the same priority; infinity if that is not known, or if it has called the
+            function that `Agenda.add` returned.
+        """
 
 
 class Agenda:
@@ -42,9 +46,10 @@ class Agenda:
 
     def __init__(self, env: Clock) -> None:
         self._env = env
-        self._numbers = count()  # of entries, which are never compared themselves
-        self._heap: list[tuple[float, int, int, Due, Callable[[], None]]] = []
-        """Time, priority, number, entry, and its `happen`; stale where the entry has another time or priority."""
+        self._heap: list[tuple[float, int, int, Callable[[], float]]] = []
+        """Time, priority and number of entries, and their `happen`; stale unless they are among `_next`."""
+        self._next: list[tuple[float, int, int, Callable[[], float]] | None] = []
+        """By number, the place of the entry in the heap, if it has a time."""
         self._tick = Event(env)
         self._tick._ok, self._tick._value = True, None
         self._ticks = 0  # in SimPy's queue: those that were armed before something was due earlier stay there
@@ -55,16 +60,20 @@ class Agenda:
         """Add an entry, which need not have a time yet.
 
         Returns:
-            A function to call whenever the time of the entry changes outside of `Due.happen`.
+            A function to call whenever the time of the entry changes outside of `Due.happen`, or its priority does.
         """
-        number, happen, heap = next(self._numbers), entry.happen, self._heap
+        number, happen, heap, following = len(self._next), entry.happen, self._heap, self._next
+        following.append(None)
 
         def moved() -> None:
-            due_s = entry.due_s
+            due_s, priority = entry.due_s, entry.priority
             if due_s < inf:
-                heappush(heap, (due_s, entry.priority, number, entry, happen))
-                if self._asleep and (due_s, entry.priority) < self._armed_for:
-                    self._arm(due_s, entry.priority)
+                following[number] = key = due_s, priority, number, happen
+                heappush(heap, key)
+                if self._asleep and (due_s, priority) < self._armed_for:
+                    self._arm(due_s, priority)
+            else:
+                following[number] = None
 
         moved()
         return moved
@@ -77,26 +86,26 @@ class Agenda:
         heappush(env._queue, (time_s, priority, next(env._eid), self._tick))  # type: ignore[misc]
 
     def _live(self) -> Generator[Event, Any, None]:
-        env, heap, tick = self._env, self._heap, self._tick
+        env, heap, following, tick = self._env, self._heap, self._next, self._tick
         queue, never = env._queue, inf
         while True:
             if heap:
                 key = heap[0]
-                time_s, priority, number, entry, happen = key
-                if entry.due_s != time_s or entry.priority != priority:
+                time_s, priority, number, happen = key
+                if following[number] is not key:
                     heappop(heap)
                     continue
                 if not queue or queue[0][:2] > key[:2]:
                     env._now, env.priority = time_s, priority
-                    happen()
-                    due_s = entry.due_s
-                    if heap[0] is not key:
-                        if due_s < never:
-                            heappush(heap, (due_s, entry.priority, number, entry, happen))
-                    elif due_s < never:
-                        heapreplace(heap, (due_s, entry.priority, number, entry, happen))
-                    else:
-                        heappop(heap)
+                    due_s = happen()
+                    if due_s < never:
+                        following[number] = later = due_s, priority, number, happen
+                        if heap[0] is key:
+                            heapreplace(heap, later)
+                        else:
+                            heappush(heap, later)
+                    elif following[number] is key:
+                        following[number] = None
                     continue
                 if queue[0][3] is tick:
                     heappop(queue)
@@ -135,9 +144,10 @@ class Later:
             self.due_s = time_s
             self._moved()
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """The first of the callbacks is due."""
         _, _, callback, argument = heappop(self._calls)
-        self.due_s = inf
+        self.due_s = -inf  # other calls need not tell the agenda now
         callback(argument)
         self.due_s = self._calls[0][0] if self._calls else inf
+        return self.due_s

@@ -8,6 +8,7 @@ from typing import Any
 
 from simsys.config.hardware import Named
 from simsys.fidelity.calibrate import Calibration
+from simsys.fidelity.coefficients import Coefficient
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.kernel_fit import KernelFit
 from simsys.report.text import number, percent, wrap
@@ -18,7 +19,9 @@ def calibration_text(found: Calibration) -> str:
     """Each coefficient before and after the fit; errors before, after, and on held-out rows."""
     lines = [f"{len(found.problem.cases):,} rows of {', '.join(found.tables)}; balanced mean errors", ""]
     lines += [_errors_line("profile", ("before", "fit", "unseen")), *_error_lines(found), ""]
-    lines += [f"{'coefficient':<52}{'rows':>6}{'before':>11}{'after':>11}", *_coefficient_lines(found)]
+    lines += [f"{'coefficient':<52}{'rows':>6}{'before':>11}{'after':>11}  80 % interval", *_coefficient_lines(found)]
+    if found.fit.at_bounds:
+        lines += ["", *wrap(f"at a bound, so not fitted: {', '.join(found.fit.at_bounds)}", "", "  ")]
     if found.fit.left_alone:
         few = ", ".join(f"{name} ({rows})" for name, rows in found.fit.left_alone.items())
         lines += ["", *wrap(f"too few rows depend on: {few}", "", "  ")]
@@ -32,9 +35,10 @@ def calibration_dict(found: Calibration) -> dict[str, Any]:
         "errors": {name: _shares(errors) for name, errors in _profiles(found)},
         "coefficients": [
             {"profile": each.named[1], "path": ".".join(each.path), "column": each.column, "rows": rows}
-            | {"before": each.start, "after": value}
-            for each, rows, value in zip(found.fit.coefficients, found.fit.rows, found.fit.values, strict=True)
+            | {"before": each.start, "after": value, "interval": list(ends)}
+            for each, rows, value, ends in _coefficients(found)
         ],
+        "at_bounds": list(found.fit.at_bounds),
         "left_alone": dict(found.fit.left_alone),
     }
 
@@ -63,13 +67,19 @@ def _errors_line(name: str, cells: Any) -> str:
     return f"{name:<52}" + "".join(f"{cell:>9}" for cell in cells)
 
 
+def _coefficients(found: Calibration) -> Iterator[tuple[Coefficient, int, float, tuple[float, float]]]:
+    """Each coefficient with its rows, its value, and its interval."""
+    fit = found.fit
+    return zip(fit.coefficients, fit.rows, fit.values, fit.intervals, strict=True)
+
+
 def _coefficient_lines(found: Calibration) -> Iterator[str]:
-    for each, rows, value in zip(found.fit.coefficients, found.fit.rows, found.fit.values, strict=True):
-        before, after = (
+    for each, rows, value, ends in _coefficients(found):
+        before, after, low, high = (
             number(amount) if each.dimension is None else pretty(amount, each.dimension)
-            for amount in (each.start, value)
+            for amount in (each.start, value, *ends)
         )
-        yield f"{'  ' + str(each):<52}{rows:>6,}{before:>11}{after:>11}"
+        yield f"{'  ' + str(each):<52}{rows:>6,}{before:>11}{after:>11}  {low} to {high}"
 
 
 def _profiles(found: Calibration) -> Iterator[tuple[str, tuple[Errors, Errors, Errors]]]:

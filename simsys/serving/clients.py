@@ -56,8 +56,9 @@ class Clients:
         """None gives up from now on."""
         self._patience.clear()
         self.due_s = inf
+        self._moved()
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """The patience of clients ends now."""
         patience, now_s = self._patience, self._env._now
         self._happening = True
@@ -67,7 +68,8 @@ class Clients:
                 self._cancel(request, reason)
         self._happening = False
         self.due_s = inf
-        self._await()
+        self._await()  # which tells the agenda
+        return inf
 
     def _await(self) -> None:
         """Be due when the patience of the next client ends."""

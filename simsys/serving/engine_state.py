@@ -171,7 +171,7 @@ class EngineState(ABC):
         """Begin, or end the run at the next step."""
 
     @abstractmethod
-    def happen(self) -> None:
+    def happen(self) -> float:
         """Wake, after all else of this moment."""
 
     @abstractmethod

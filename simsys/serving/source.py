@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from simsys.platform.agenda import Later
 from simsys.platform.environment import Environment
 from simsys.platform.events import AFTERWARDS
 from simsys.probes import Probes
+from simsys.serving.api_server import ApiServer
 from simsys.serving.clients import Clients
 from simsys.serving.engine import Engine
 from simsys.serving.leaving import HAD_ENOUGH
@@ -48,7 +50,8 @@ class Source:
         requests: All requests.
         router: Where they go.
         probes: Observers.
-        late_s: How much later than they arrive at the server requests reach the router.
+        late_s: How much later than they arrive at the server requests reach the router, or the API server.
+        api: Tokenises requests before they are routed.
         elsewhere: Engines apart from the router's, on which requests end too.
     """
 
@@ -60,10 +63,11 @@ class Source:
         probes: Probes,
         *,
         late_s: float = 0.0,
+        api: ApiServer | None = None,
         elsewhere: Sequence[Engine] = (),
     ) -> None:
         self._env, self._requests, self._router, self._probes = env, requests, router, probes
-        self._late_s = late_s
+        self._late_s, self._api = late_s, api
         self._arrival_s: Sequence[float] = requests.arrival_s
         if late_s:
             self._arrival_s = array("d", [time_s + late_s for time_s in requests.arrival_s])
@@ -88,11 +92,12 @@ class Source:
         self._later = Later(env.agenda, AFTERWARDS)
         self.due_s, self.priority = inf, int(URGENT)
         self._await_next()
-        env.agenda.add(self)
+        self._moved = env.agenda.add(self)
 
     def stop(self) -> None:
         """No more are to come; observers hear of those that are on their way to the router."""
         self._stopped, self.due_s = True, inf
+        self._moved()
         if self._clients is not None:
             self._clients.stop()
         next_ones = self._order[self._next : self._limit]
@@ -114,24 +119,39 @@ class Source:
         else:
             self.due_s = inf
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """Deliver the next request, and all others that arrive at this moment."""
-        now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        now_s, arrival_s, order, place = self._env._now, self._arrival_s, self._order, self._next
         while place < self._limit:
-            request = self._order[place]
+            request = order[place]
             time_s = arrival_s[request]
             if time_s > now_s:
-                self.due_s, self.priority = time_s, URGENT
-                return
+                self.due_s = time_s
+                if self.priority == URGENT:
+                    return time_s
+                self.priority = URGENT
+                self._moved()
+                return inf
             self._next = place + 1
             self._arrive(request)
             place = self._next  # if this one is refused, another one may follow
         self.due_s = inf
+        return inf
 
     def _arrive(self, request: int) -> None:
         if self._hears_of:
             for hook in self._hears_of:
                 hook(request, self._env._now - self._late_s)
+        if self._api is None:
+            self._reach(request, self._env._now)
+        else:
+            ready_s = self._api.ready_s(request, self._env._now)
+            self._later.call(ready_s, partial(self._reach, arrival_s=self._env._now), request)
+
+    def _reach(self, request: int, arrival_s: float) -> None:
+        """A request that arrived at `arrival_s` reaches the router."""
+        if self._stopped:
+            return
         if self._router.sheds and (reason := self._router.refusal(request)):
             for rejected in self._probes.request_rejected:
                 rejected(request, reason, self._env._now)
@@ -139,7 +159,7 @@ class Source:
             return
         engine = self._router.route(request)
         if self._clients is not None:
-            self._clients.sent(request, engine, self._env._now - self._late_s)
+            self._clients.sent(request, engine, arrival_s - self._late_s)
         engine.submit(request)
 
     def _answered(self, request: int) -> None:

@@ -8,20 +8,22 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate, sample
 from simsys.fidelity.case import Case, Figures, Unsupported
-from simsys.fidelity.coefficients import SERVED, SERVING, STORED, coefficients_of, from_unit, settings, to_unit
-from simsys.fidelity.fit import corrected, fit, unseen
+from simsys.fidelity.coefficients import SERVING, STORED, coefficients_of, from_unit, settings, to_unit
+from simsys.fidelity.derivatives import Derivatives
+from simsys.fidelity.fit import fit, unseen
 from simsys.fidelity.predict import Simulations
 from simsys.fidelity.problem import Problem
+from simsys.units import Dimension, parse
 
 TRUE_LAYER_S, TRUE_STEP_S = 37e-6, 2.1e-3
 TRUE_SHARE = 0.61
+LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Toy:
     layers: int
     nbytes: float = 0.0
     engine: str = "vllm"
+
+    def expected_cpu_s(self) -> float:
+        return float(self.layers > LONGEST)
 
     def figures(self) -> Figures:
         if self.layers < 0:
@@ -74,24 +79,15 @@ def test_true_coefficients_are_found() -> None:
     assert len(values) == 3, "what no row feels is not fitted"
 
 
-def test_corrected_slopes_explain_a_step_and_leave_out_what_rows_do_not_feel() -> None:
-    slopes = np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0], [0.0, 0.0, 0.0]])
-    step, change = np.array([0.1, -0.2, 0.05]), np.array([0.4, -0.1, 0.0])
-    found = corrected(slopes, step, change)
-    assert found @ step == pytest.approx(change)
-    assert (found[slopes == 0.0] == 0.0).all()
-    assert corrected(slopes, step, slopes @ step) == pytest.approx(slopes)
-
-
 def test_a_fit_without_some_rows_measures_no_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
     measurements: list[None] = []
-    slopes_of = Problem._slopes_of
+    at = Derivatives.at
 
     def counting(*args: Any) -> Any:
         measurements.append(None)
-        return slopes_of(*args)
+        return at(*args)
 
-    monkeypatch.setattr(Problem, "_slopes_of", counting)
+    monkeypatch.setattr(Derivatives, "at", counting)
     with Simulations() as simulations:
         problem = Problem(cases(VARIED), simulations)
         whole = fit(problem)
@@ -100,6 +96,41 @@ def test_a_fit_without_some_rows_measures_no_derivatives(monkeypatch: pytest.Mon
     assert known >= 1
     assert len(measurements) == known
     assert part.values == pytest.approx(whole.values, rel=0.05)
+
+
+def test_a_coefficient_that_rows_take_to_its_bound_is_not_fitted() -> None:
+    """Rows that are much faster than the memory allows ask for more than its whole bandwidth."""
+    table = cases([Toy(1, nbytes) for nbytes in (1e11, 2e11, 3e11, 4e11, 5e11, 6e11, 7e11, 8e11)], factor=0.05)
+    with Simulations() as simulations:
+        problem = Problem(table, simulations)
+        found = fit(problem)
+    [stuck] = [name for name in found.at_bounds if "decode_attention" in name]
+    assert stuck not in [str(each) for each in found.coefficients]
+    assert "efficiency" not in found.overlay.get(("gpu", "A100-SXM-80GB"), {})
+
+
+def test_intervals_hold_the_truth_and_are_wider_where_sources_contradict_each_other() -> None:
+    agreed = cases(VARIED)
+    apart = [replace(case, measured=case.measured * (1.3 if case.group < "g2" else 0.8)) for case in agreed]
+    widths = []
+    for table in (agreed, apart):
+        with Simulations() as simulations:
+            found = fit(Problem(table, simulations), draws=50)
+        place = [str(each) for each in found.coefficients].index("vllm per_layer")
+        low, high = found.intervals[place]
+        assert low <= found.values[place] * 1.1
+        assert high >= found.values[place] * 0.9
+        widths.append(high / low)
+    assert widths[1] > 1.2 * widths[0]
+
+
+@pytest.mark.slow
+def test_the_same_rows_give_the_same_fit() -> None:
+    found = []
+    for jobs in (1, 2):
+        with Simulations(jobs) as simulations:
+            found.append(fit(Problem(cases(VARIED), simulations), draws=5))
+    assert found[0] == found[1]
 
 
 def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
@@ -120,15 +151,16 @@ def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
 
 def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:
     with Simulations() as simulations:
-        with pytest.raises(UsageError, match="at least 3 rows that can be predicted, not 2"):
+        with pytest.raises(UsageError, match="at least 8 rows that can be predicted, not 2"):
             Problem(cases([Toy(1), Toy(2), Toy(-1)][:2]), simulations)
         one_group = Problem(cases(VARIED, groups=1), simulations)
         with pytest.raises(UsageError, match="at least two groups"):
             unseen(one_group, one_group.cases, simulations)
 
 
-def test_what_cannot_be_predicted_is_left_out() -> None:
-    table = [*cases(VARIED), Case("x", "serving", "g0", "step_s", "s", 1.0, run=Toy(-1), figure="seconds")]
+def test_what_cannot_be_predicted_or_takes_long_is_left_out() -> None:
+    others = [Case(f"x{n}", "serving", "g0", "step_s", "s", 1.0, run=Toy(n), figure="seconds") for n in (-1, 2000)]
+    table = [*cases(VARIED), *others]
     with Simulations() as simulations:
         assert len(Problem(table, simulations).cases) == len(VARIED)
 
@@ -173,8 +205,6 @@ def test_what_is_stored_for_serving_alone_is_told_by_serving_alone() -> None:
     assert set(stored) == {(dtype, column) for dtype in STORED for column in ("compute", "memory")}
     assert set(stored.values()) == {SERVING}
     assert {each.families for each in found if each.path[2] not in STORED and each.column == "compute"} != {SERVING}
-    served = [each.path[2] for each in coefficients_of([("gpu", "H100-SXM")], SERVED) if each.column == "compute"]
-    assert set(served) == set(STORED)
 
 
 def test_both_columns_of_a_curve_can_be_set() -> None:
@@ -188,14 +218,15 @@ def test_both_columns_of_a_curve_can_be_set() -> None:
 
 def test_a_sample_takes_the_root_of_each_groups_runs_with_all_their_cases() -> None:
     def of(group: str, metric: str, runs: int) -> list[Case]:
-        return [Case(f"{group}{i}{metric}", "serving", group, metric, "s", 1.0, run=Toy(i)) for i in range(runs)]
+        return [Case(f"{group}{i}{metric}", "training", group, metric, "s", 1.0, run=Toy(i)) for i in range(runs)]
 
-    table = [*of("a", "x", 16), *of("a", "y", 16), *of("b", "x", 1), Case("n", "serving", "a", "x", "s", 1.0)]
+    table = [*of("a", "x", 16), *of("a", "y", 16), *of("b", "x", 1), Case("n", "training", "a", "x", "s", 1.0)]
     batches = [replace(case, tags={"load_kind": "static_batch"}) for case in of("c", "x", 100)]
     chosen = sample(table, 10)
     assert [case.id for case in chosen] == ["a0x", "a0y", "a4x", "a4y", "a8x", "a8y", "a12x", "a12y", "b0x"]
     assert len(sample(table, 1000)) == 33
     assert len(sample(batches, 10)) == 20, "a single batch costs little"
+    assert len(sample([replace(case, family="serving") for case in batches], 10)) == 60
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +258,8 @@ def test_a_calibration_is_written_with_where_it_comes_from(
     assert noted.error_of_fit < 0.02
     assert noted.error < 0.2
     assert "mine.csv" in engine.sources["per_layer"]
+    low_s, high_s = (parse(str(end), Dimension.SECONDS) for end in noted.intervals["value"])
+    assert low_s <= engine.per_layer <= high_s
 
 
 def test_a_fit_helps_if_it_is_better_where_it_has_not_seen_the_rows(calibration: Calibration) -> None:

@@ -28,11 +28,12 @@ class Entry:
         self.due_s = times_s.pop(0) if times_s else inf
         self.moved = env.agenda.add(self)
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         assert self.env.now == self.due_s
         assert self.env.priority == self.priority
         self.log.append((self.env.now, self.name))
         self.due_s = self.times_s.pop(0) if self.times_s else inf
+        return self.due_s
 
 
 def ticks(env: Environment, log: Log, name: str, delays_s: list[float]) -> Iterator[Any]:
@@ -137,10 +138,11 @@ def test_what_an_entry_lets_others_do_happens_in_between() -> None:
     other = Entry(env, log, "other", [])
 
     class Waking(Entry):
-        def happen(self) -> None:
-            super().happen()
+        def happen(self) -> float:
+            following_s = super().happen()
             other.due_s = self.env.now + 0.25
             other.moved()
+            return following_s
 
     Waking(env, log, "waking", [1.0, 2.0])
     env.run()
@@ -151,9 +153,9 @@ def test_an_entry_may_be_added_by_another_one_and_while_the_agenda_sleeps() -> N
     env, log = Environment(), Log()
 
     class Adding(Entry):
-        def happen(self) -> None:
-            super().happen()
+        def happen(self) -> float:
             Entry(self.env, log, "added", [self.env.now, self.env.now + 0.5])
+            return super().happen()
 
     Adding(env, log, "adding", [1.0])
     env.at(3.0, lambda _: Entry(env, log, "late", [3.0, 3.5]) and None)
@@ -233,10 +235,10 @@ def test_a_run_may_end_with_an_event_that_an_entry_lets_happen() -> None:
     done = env.event()
 
     class Ending(Entry):
-        def happen(self) -> None:
-            super().happen()
+        def happen(self) -> float:
             if self.env.now == 2.0:
                 done.succeed("value")
+            return super().happen()
 
     Ending(env, log, "entry", [1.0, 2.0, 3.0])
     assert env.run(until=done) == "value"
@@ -258,7 +260,7 @@ def test_what_an_entry_raises_ends_the_run() -> None:
     env = Environment()
 
     class Failing(Entry):
-        def happen(self) -> None:
+        def happen(self) -> float:
             raise ZeroDivisionError("planted")
 
     Failing(env, Log(), "entry", [1.0])

@@ -60,7 +60,7 @@ class Autoscaling(Variant):
             scaled.scale_down_requests,
         )
         scaler = Autoscaler(env, engines, count, limits, lambda seen: module(seen, seed, options), probes)
-        source = Source(env, setup.requests, scaler, probes, late_s=setup.api_s)
+        source = Source(env, setup.requests, scaler, probes, late_s=setup.api_s, api=setup.api_server())
         source.ended.callbacks.append(lambda _: scaler.stop())
         return source
 

@@ -65,7 +65,8 @@ class Disaggregated(Variant):
         later = split.first_token == "decode"
         Handover(prefilling, decoding, decode_router, env, probes, token_bytes, answers_later=later)
         router = module(prefilling, seed, options)
-        return Source(env, setup.requests, router, probes, late_s=setup.api_s, elsewhere=decoding)
+        late_s, api = setup.api_s, setup.api_server()
+        return Source(env, setup.requests, router, probes, late_s=late_s, api=api, elsewhere=decoding)
 
 
 @rule("serving.disaggregated")

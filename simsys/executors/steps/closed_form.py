@@ -54,8 +54,8 @@ class ClosedFormRuns:
         "_longest",
         "_more",
         "_moved",
-        "_noted_at_once",
         "_op",
+        "_plainly",
         "_plan",
         "_probes",
         "_runs",
@@ -93,12 +93,12 @@ class ClosedFormRuns:
         self._tokens: float = 0  # of each step
         self._sequences: float = 0  # that decode
         self._context: float = 0  # of the first step, where there are no prompts
-        self._decode_costs: dict[int, tuple[float, float, float, float]] = {}
+        self._decode_costs: dict[int, tuple[float, float, float, float, float]] = {}
         self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former for all runs with constant growth
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
         plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
-        self._noted_at_once = self._even if plainly else None  # runs with these durations need no other record
+        self._plainly = plainly  # whether runs with evenly growing durations need no other record than a row
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
@@ -148,7 +148,7 @@ class ClosedFormRuns:
         self._tokens = self._sequences = sequences
         self._context = context_tokens
         costs = self._decode_costs
-        steepest_from, fixed_s, per_token_s, idle_s = (
+        steepest_from, fixed_s, per_token_s, growth_s, idle_s = (
             costs[sequences] if sequences in costs else self._costs_of(sequences, host_s)
         )
         if context_tokens < steepest_from:
@@ -156,15 +156,15 @@ class ClosedFormRuns:
             times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
         else:
             times = self._even
-            times.first_s, times.growth_s = fixed_s + per_token_s * context_tokens, per_token_s * sequences
-            times.idle_s = idle_s
+            times.first_s, times.growth_s, times.idle_s = fixed_s + per_token_s * context_tokens, growth_s, idle_s
         self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
-    def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, float]:
-        """Costs of steps of a number of sequences: from which context on, a constant, per token, not computing."""
+    def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, float, float]:
+        """Of a number of sequences: from which context on, a constant, per token, growth per step, not computing."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         idle_s = found.exchange_s + (0.0 if self._beside else host_s)
-        costs = found.steepest_from, found.compute_s + found.steepest_s + idle_s, found.per_token_s, idle_s
+        fixed_s, per_token_s = found.compute_s + found.steepest_s + idle_s, found.per_token_s
+        costs = found.steepest_from, fixed_s, per_token_s, per_token_s * sequences, idle_s
         self._decode_costs[sequences] = costs
         return costs
 
@@ -177,8 +177,11 @@ class ClosedFormRuns:
         if not self._ending and self._device.free_at_s > started_s:
             started_s = self._device.free_at_s
         self._anchor_s = self._started_s = started_s
-        total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
-        self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
+        if steps == 1:  # breakpoints come later
+            self.due_s = started_s + times.first_s
+        else:
+            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
+            self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
         if not self._ending:
             moved = self._moved
             moved()
@@ -198,8 +201,10 @@ class ClosedFormRuns:
         """End the run at the first boundary that is not before now."""
         first, end_s = self._next_boundary()
         if first < self._to:
-            self._to = first
-            self._end_at(end_s)
+            self._to, self.due_s = first, end_s
+            if not self._ending:
+                moved = self._moved
+                moved()
 
     def next_s(self) -> float | None:
         """When the step under way ends."""
@@ -223,6 +228,7 @@ class ClosedFormRuns:
         """End now, with the steps that have ended; return how many of the run have."""
         first, end, last = self._from, self._from + self.passed(), self._to
         self._to, self.due_s = first, inf
+        self._moved()
         if first < end:
             self._book(first, end, self._boundary_s(end))
         if end < last:
@@ -250,17 +256,17 @@ class ClosedFormRuns:
             return Batch(size, size, 0.0, 0, self._context + steps * size, size)
         return first.grown(steps, self._more)
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """The run under way ends now."""
         first, end, times, ended_s = self._from, self._to, self._times, self.due_s
         steps = end - first
         self._from, self.due_s, self._ending = end, inf, True
-        if times is self._noted_at_once:
+        if self._plainly and not times.breakpoints and times.work is None:
             device, started_s, decoding, runs = self._device, self._started_s, self._sequences, self._runs
             device.free_at_s = ended_s
             device.busy_s += ended_s - started_s - steps * times.idle_s
-            growth_s = times.growth_s
-            runs += (started_s, steps, decoding, self._tokens - decoding, times.first_s + growth_s * first, growth_s)
+            first_s = times.first_s + times.growth_s * first if first else times.first_s
+            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, times.growth_s)
             if len(runs) >= NUMBERS:
                 self._log.tell()
         else:
@@ -268,6 +274,7 @@ class ClosedFormRuns:
         done = self._done
         done(steps)
         self._ending = False
+        return self.due_s
 
     def _book(self, first: int, end: int, ended_s: float) -> None:
         """Note that steps have ended."""

@@ -95,7 +95,7 @@ class Cohort(ABC):
         self.beside = core.model.async_scheduling
         self._longest = longest
         self._entered: list[Member] = []  # for the next stretch
-        self._stopped = self._ending = self._happening = False
+        self._stopped = self._ending = False
         first = lockstep.everyone.ranks[0]
         self._ends = boundary(first)
         self._begins = EventPriority(waking(lockstep.everyone.ranks[-1]) + 1)  # when all have asked their engines
@@ -124,19 +124,18 @@ class Cohort(ABC):
     def come(self, time_s: float, priority: EventPriority) -> None:
         """Be called at a time."""
         self.due_s, self.priority = time_s, int(priority)
-        if not self._happening:
-            self._moved()
+        self._moved()
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """A stretch begins or ends now."""
-        self.due_s, self._happening = inf, True
+        self.due_s = inf
         if self.running:
             self.end(self.planned())
         elif self._entered and not self._stopped:
             self.running = sorted(self._entered, key=lambda each: each.team.ranks[0])
             self._entered = []
             self.begin(min(self._longest, *(each.steps - each.ended for each in self.running)))
-        self._happening = False
+        return inf  # `come` has told the agenda
 
     def end(self, steps: int) -> None:
         """A stretch has ended: ask the engines whose runs end."""
@@ -165,6 +164,7 @@ class Cohort(ABC):
         for each in self.running:
             each.ended += passed
         self.running, self.due_s = [], inf
+        self._moved()
 
     @cached_property
     def moved_s(self) -> float:

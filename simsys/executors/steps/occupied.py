@@ -65,6 +65,7 @@ class OccupiedRuns(ClosedFormRuns):
             self._book_work(end, self._rate)
         self._from = self._to = end
         self.due_s = inf
+        self._moved()
         self._leave()
         return end - first
 
@@ -143,7 +144,7 @@ class OccupiedRuns(ClosedFormRuns):
             steps += 1
         return steps - 1
 
-    def happen(self) -> None:
+    def happen(self) -> float:
         """The run under way ends now."""
         first, end = self._from, self._to
         self._from, self.due_s = end, inf
@@ -156,6 +157,7 @@ class OccupiedRuns(ClosedFormRuns):
         self._ending = False
         if self._from == self._to:
             self._leave()
+        return self.due_s
 
     def _book_until(self, end: int) -> None:
         """Book the steps up to one that have not been booked."""

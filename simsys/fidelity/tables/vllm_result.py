@@ -19,6 +19,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, InfeasibleError, UsageError
 from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.tables.vllm_content import DETAILS, RATES, TIMES, read_content
 from simsys.serving.traces.rows import BadRow, time_value, tokens_value
 from simsys.simulation import simulate
@@ -34,6 +35,10 @@ class BenchRun:
     """
 
     scenario: str
+
+    def expected_cpu_s(self) -> float:
+        """Return the approximate processor time, as of a run without figures of requests."""
+        return ScenarioRun(self.scenario).expected_cpu_s()
 
     def figures(self) -> Figures:
         """Return the metrics of the run, and ``ttft_ms[i]`` and ``e2e_ms[i]`` of the requests in the order of arrival.

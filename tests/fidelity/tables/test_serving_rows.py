@@ -216,7 +216,7 @@ def test_names_of_hardware_and_models(tmp_path: Path) -> None:
     [
         ({"gpu": "SN40L"}, "no profile of GPU SN40L"),
         ({"engine": "sambaflow"}, "no profile of engine sambaflow"),
-        ({"model": "Deci/DeciLM-7B"}, "model Deci/DeciLM-7B is not in the model DB"),
+        ({"model": "Intel/neural-chat-7b"}, "model Intel/neural-chat-7b is not in the model DB"),
         ({"precision": "q4_K_S"}, "precision q4_K_S"),
         ({"input_len": ""}, "how long prompts are is not stated"),
         ({"tp": ""}, "how the model is divided is not stated"),
