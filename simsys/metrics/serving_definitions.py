@@ -128,6 +128,8 @@ def _metrics() -> Iterator[Metric]:
         yield Metric(name, unit, meaning, (SERVING,), only)
     for name, unit, meaning, absent in _TRANSFERS:
         yield Metric(name, unit, meaning, (SERVING,), "with disaggregated prefill and decode", absent)
+    meaning = "prompt tokens that decode replicas have, so that they are not sent"
+    yield Metric("kv_reused_share", "share", meaning, (SERVING,), "with disaggregated.decode_prefix_caching")
     for name, unit, meaning, absent in _TIERS:
         for kind in TIER_KINDS:
             yield Metric(name.format(kind), unit, meaning.format(kind), (SERVING,), "with such a tier", absent)

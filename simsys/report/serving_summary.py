@@ -43,6 +43,8 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
     yield from row("batch", _batch(metrics))
     if metrics["prefix_cache_queries"]:
         yield from row("prefix cache", _prefix_cache(metrics))
+    if "kv_reused_share" in metrics:
+        yield from row("decode", f"{percent(metrics['kv_reused_share'])} of prompt tokens reused where they decode")
     if "kv_loads" in metrics:
         yield from row("KV tiers", _tiers(metrics))
     if metrics["request_goodput"] is not None:

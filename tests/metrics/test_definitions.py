@@ -42,7 +42,7 @@ SERVING: dict[str, Any] = {
     **HARDWARE,
     **LLAMA,
     "serving": {
-        "disaggregated": {"prefill_replicas": 2, "decode_replicas": 2},
+        "disaggregated": {"prefill_replicas": 2, "decode_replicas": 2, "decode_prefix_caching": True},
         "kv_tiers": [
             {"kind": kind, "capacity": "1 GB", "read_bandwidth": "1 GB/s"} for kind in ("cpu", "ssd", "remote")
         ],
