@@ -55,6 +55,8 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
         table = _traced(workload, workload.trace, seed, base_folder)
     table = _belonging(workload, table, seed)
     if workload.images is not None:
+        if table.session:
+            raise UsageError("images in conversations are not modelled; use a trace of lone requests, or no images")
         table = replace(table, images=draw_images(workload.images, len(table), seed, base_folder))
     if workload.cancellation is None:
         return table

@@ -139,6 +139,7 @@ WORKER: tuple[Correspondence, ...] = (
         },
     ),
     Option("serving.max_cudagraph_capture_size", "max-cudagraph-capture-size"),
+    Option("serving.multimodal.mm_encoder_tp_mode", "mm-encoder-tp-mode"),
     Speculative(),
     Adapters(),
 )

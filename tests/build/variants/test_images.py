@@ -184,6 +184,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
     most = images["tokens"] * rng.choice([1, 2, 5])
     shape = rng.choice([{}, {}, {"tensor": 2}, {"pools": {}}])
     blocks = rng.choice([150, 400, 4000])
+    pools = {"prefill_replicas": 1, "decode_replicas": 1, "transfer": rng.choice(["after_prefill", "layerwise"])}
     return {
         "model": "small.json",
         "images": images,
@@ -204,7 +205,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
             "mm_encoder_tp_mode": rng.choice(["weights", "data"]),
         },
         **rng.choice([{}, {}, {"speculative": {"draft_tokens": 1, "acceptance_rate": 0.5}}]),
-        **({"disaggregated": {"prefill_replicas": 1, "decode_replicas": 1}} if "pools" in shape else {}),
+        **({"disaggregated": pools} if "pools" in shape else {}),
     }
 
 
@@ -317,3 +318,13 @@ def test_wrong_images_are_refused(folder: Path, images: dict[str, Any], message:
 def test_conversations_have_no_images(folder: Path) -> None:
     with pytest.raises(ValueError, match="images in conversations are not modelled"):
         config(folder, workload={**ONE, "sessions": {"turns": 2}})
+
+
+def test_traces_of_conversations_have_no_images(folder: Path) -> None:
+    trace = folder / "trace.jsonl"
+    rows = [{"session_id": "a", "timestamp": each, "input_length": 100, "output_length": 5} for each in (0, 1000)]
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    made = config(folder, workload={"trace": "trace.jsonl"})
+    found = [(each.path, each.message) for each in check_config(made)]
+    assert found
+    assert found[0][0] == "workload.images"
