@@ -18,7 +18,7 @@ ITERATIONS = 6
 """Largest number of iterations of a minimum of expected errors."""
 CLOSE = 2e-3
 """Change of places below which they end."""
-EXCHANGES = 40
+EXCHANGES = 12
 """Largest number of exchanges of components at and between their bounds."""
 INWARD = 1e-12
 """Slope above which a component leaves its bound."""

@@ -32,7 +32,7 @@ MANY = 400
 PULL = 0.03
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
 from the same coefficient of the profile that its profile extends."""
-FEWEST_ROWS = 8
+FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
 """A row depends on a coefficient if one `STEP` of it changes the prediction by this share."""

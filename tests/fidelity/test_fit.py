@@ -168,7 +168,7 @@ def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
 
 def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:
     with Simulations() as simulations:
-        with pytest.raises(UsageError, match="at least 8 rows that can be predicted, not 2"):
+        with pytest.raises(UsageError, match="at least 4 rows that can be predicted, not 2"):
             Problem(cases([Toy(1), Toy(2), Toy(-1)][:2]), simulations)
         one_group = Problem(cases(VARIED, groups=1), simulations)
         with pytest.raises(UsageError, match="at least two groups"):
