@@ -95,6 +95,14 @@ _LOADS = (
     ("max_kv_load_ms", "ms", "longest time of a load of a prefix", None),
     ("kv_load_share_of_ttft", "share", "time of all loads over the time to first token of all requests", None),
 )
+_IMAGES = (
+    ("image_tokens", "", "tokens of images in the prompts of completed requests, their separators included"),
+    ("image_token_share", "share", "the part of total_input_tokens that they are"),
+    ("images_encoded", "", "images that encoders have processed"),
+    ("encoder_cache_hit_rate", "share", "images that were in the encoder cache when the prompt reached them"),
+    ("encoder_time_share", "share", "time of all passes of encoders over the duration, per engine"),
+    ("mean_encoder_pass_ms", "ms", "mean time of a pass of an encoder over the images of a step"),
+)
 _LATENCY = {
     "ttft": "time to first token",
     "tpot": "time per output token after the first, of a request",
@@ -128,16 +136,27 @@ def _metrics() -> Iterator[Metric]:
         yield Metric(name, unit, meaning, (SERVING,), only)
     for name, unit, meaning, absent in _TRANSFERS:
         yield Metric(name, unit, meaning, (SERVING,), "with disaggregated prefill and decode", absent)
+    meaning = "prompt tokens that decode replicas have, so that they are not sent"
+    yield Metric("kv_reused_share", "share", meaning, (SERVING,), "with disaggregated.decode_prefix_caching")
     for name, unit, meaning, absent in _TIERS:
         for kind in TIER_KINDS:
             yield Metric(name.format(kind), unit, meaning.format(kind), (SERVING,), "with such a tier", absent)
     for name, unit, meaning, absent in _LOADS:
         yield Metric(name, unit, meaning, (SERVING,), "with kv_tiers", absent)
+    for name, unit, meaning in _IMAGES:
+        yield Metric(name, unit, meaning, (SERVING,), "with workload.images")
     statistics = {"mean": "mean", "median": "median", "std": "standard deviation"}
     statistics |= {f"p{percentile}": f"{percentile}th percentile" for percentile in PERCENTILES}
     for name in LATENCIES:
         for key, statistic in statistics.items():
             yield Metric(f"{key}_{name}_ms", "ms", f"{_LATENCY[name]}: {statistic}", (SERVING,))
+    only = "with conversations"
+    yield Metric("completed_sessions", "", "sessions all of whose requests were completed", (SERVING,), only)
+    for key, statistic in statistics.items():
+        meaning = f"time of a completed session, from its first request to its last answer: {statistic}"
+        yield Metric(f"{key}_session_ms", "ms", meaning, (SERVING,), only)
+    meaning = "output tokens of completed requests that are thoughts before an answer"
+    yield Metric("total_reasoning_tokens", "", meaning, (SERVING,), "with workload.reasoning")
 
 
 SERVING_METRICS = tuple(_metrics())
