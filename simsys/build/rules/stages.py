@@ -93,7 +93,7 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
             place = key if found.written(key) else entry
         if steps not in tried:
             tried.add(steps)
-            passes = steps * given.pp_stages * given.virtual_stages
+            passes = steps * given.pp_stages * schedule.held_chunks(given.virtual_stages)
             if passes > MAX_PASSES:
                 message = f"{passes:,} passes in an iteration (micro-batches x stages x virtual stages)"
                 found.error(place, f"{message} are too many to simulate; at most {MAX_PASSES:,}")
@@ -109,7 +109,7 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
 def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) -> str:
     """Why the schedule refuses `steps` micro-batches; empty if it does not."""
     try:
-        schedule.actions(0, given.pp_stages, steps, given.virtual_stages)
+        schedule.actions(0, given.pp_stages, steps, schedule.held_chunks(given.virtual_stages))
     except SimsysError as error:
         return str(error)
     return ""
