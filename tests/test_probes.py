@@ -114,6 +114,7 @@ def test_every_hook_of_a_probe_does_nothing_until_overridden() -> None:
         "mark": 3,
         "repeated": 5,
         "cycles_left_out": 4,
+        "images_encoded": 4,
         "request_rejected": 3,
         "prefix_lookup": 4,
         "kv_transferred": 4,
