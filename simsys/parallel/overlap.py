@@ -92,7 +92,7 @@ def _step(exchange: Exchange, degree: int) -> Exchange:
 
 def _around(operators: tuple[Operator, ...], step: Exchange, degree: int, backward_factor: float) -> list[Segment]:
     """Operators overlapped with each step around a ring."""
-    return [Segment(operators, step, beside=True, backward_factor=backward_factor)] * (degree - 1)
+    return [Segment(operators, step, overlapped=True, backward_factor=backward_factor)] * (degree - 1)
 
 
 def divided(operator: Operator, parts: int) -> Operator:

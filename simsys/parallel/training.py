@@ -185,7 +185,9 @@ def _block(
     ]
     loss = _loss_kernel(stretch, batch, settings, vocab_size)
     forward = [
-        part_of(work, None if keeps_logits(segment) else segment.exchange, batch, precision, beside=segment.beside)
+        part_of(
+            work, None if keeps_logits(segment) else segment.exchange, batch, precision, overlapped=segment.overlapped
+        )
         for segment, work in zip(stretch.segments, works, strict=True)
     ]
     share = 0.5 if settings.split_backward else 1.0
