@@ -32,7 +32,8 @@ class Due(Protocol):
         """Carry out the entry at its time, and set `due_s` anew.
 
         Returns:
-            When it happens next with the same priority; infinity if that is not known, or if the agenda was told.
+            When it happens next with the same priority; infinity if that is not known, or if it has called the
+            function that `Agenda.add` returned.
         """
 
 
