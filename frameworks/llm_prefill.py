@@ -24,7 +24,7 @@ class LLMPrefill(PrefillPhase):
             complete += cached + count == prompts[request] + generated[request]
             pairs += count * (2 * cached + count + 1) / 2
             context += cached
-        return batch_of((tokens, complete, pairs, context, 0.0, 0, 0.0, 0.0, 0.0, False))
+        return batch_of((tokens, complete, pairs, context, 0.0, 0.0, 0.0, 0.0, 0.0, False))
 
     def finish(self, chunks: Sequence[Chunk], steps: int = 1) -> list[int]:
         """Book the chunks; return the requests whose prompt is complete."""
