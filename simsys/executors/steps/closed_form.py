@@ -120,7 +120,7 @@ class ClosedFormRuns:
             self._go_on(steps)
             return
         self._batch, self._more, self._host_s = batch, more, host_s
-        self._tokens, self._sequences = batch[0], batch[5]
+        self._tokens, self._sequences = batch[0], batch[5] or 0  # a column of whole numbers grows faster
         self._evenly = steps > 1  # of a single step, how it would grow is not known
         times = self._durations(batch, steps, 0.0 if self._overlapped else host_s)
         self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
