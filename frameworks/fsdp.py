@@ -205,7 +205,7 @@ class FSDP(DataParallel):
                 there = self.rank.from_host(block.gradient_bytes / sharers.size, name="parameter shards")
             start = self.overlapped.collective if ahead and self.options.overlap else self.rank.collective
             self.gathered[unit] = start(
-                CollectiveKind.ALL_GATHER, block.parameter_bytes, over=sharers, name="parameters", after=there
+                CollectiveKind.ALL_GATHER, block.whole_bytes, over=sharers, name="parameters", after=there
             )
         return self.gathered[unit]
 
@@ -213,7 +213,7 @@ class FSDP(DataParallel):
         """Bytes of a gathered block, with its shard in flight from the host; 0 if every rank holds it."""
         size = self.sharers(block)[0].size
         staged = block.gradient_bytes / size if self.offloads_parameters else 0.0
-        return block.parameter_bytes + staged if size > 1 or self.offloads_parameters else 0.0
+        return block.whole_bytes + staged if size > 1 or self.offloads_parameters else 0.0
 
     def unreduced_bytes(self, block: Block) -> float:
         """Bytes of a block's gradients before sharding, and of a shard in flight to the host."""

@@ -110,6 +110,9 @@ class Probe:
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
+    def kv_reused(self, request: int, hit_tokens: int, query_tokens: int) -> None:
+        """A replica that decodes with prefix caching has looked for the prompt of a request; the rest is sent."""
+
     def kv_loaded(self, request: int, tokens: Mapping[str, int], started_s: float, ended_s: float) -> None:
         """The prefix of a request has been loaded from tiers; with these numbers of tokens by kind of tier."""
 
@@ -190,6 +193,7 @@ class Probes:
     request_cancelled: tuple[Callable[[int, Cancelled], None], ...]
     replica_started: tuple[Callable[[int, EngineLog], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
+    kv_reused: tuple[Callable[[int, int, int], None], ...]
     kv_loaded: tuple[Callable[[int, Mapping[str, int], float, float], None], ...]
     kv_moved: tuple[Callable[[str, bool, float], None], ...]
     request_joined: tuple[Callable[[int, int, float], None], ...]

@@ -20,8 +20,10 @@ from simsys.config.lengths import (
     EmpiricalLength,
     ExponentialTime,
     FixedLength,
+    FixedTime,
     Length,
     LognormalLength,
+    LognormalTime,
     NormalLength,
     Time,
     UniformLength,
@@ -109,10 +111,18 @@ def _observed(config: EmpiricalLength, base_folder: Path) -> Sequence[int]:
 
 def draw_times(config: Time, count: int, seed: int, name: str) -> list[float]:
     """Return `count` times in seconds; `name` is the name of their random stream."""
-    if isinstance(config, ExponentialTime):
-        drawn: list[float] = stream(seed, name).exponential(config.mean, count).tolist()
-        return drawn
-    return [config.time] * count
+    if isinstance(config, FixedTime):
+        return [config.time] * count
+    rng = stream(seed, name)
+    match config:
+        case ExponentialTime():
+            drawn = rng.exponential(config.mean, count)
+        case LognormalTime():
+            drawn = rng.lognormal(math.log(config.mean) - config.sigma * config.sigma / 2, config.sigma, count)
+        case _:
+            drawn = rng.uniform(config.low, config.high, count)
+    times_s: list[float] = drawn.tolist()
+    return times_s
 
 
 def draw_weighted(weights: Sequence[float], count: int, seed: int, name: str) -> list[int]:

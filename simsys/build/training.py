@@ -117,7 +117,7 @@ class TrainingJob(TrainingSetup):
     @property
     def checkpoint_bytes(self) -> float:
         """Bytes of a checkpoint of the model."""
-        return checkpoint_bytes(self.model.parameters, self.precision, self.settings.optimizer, self.shards)
+        return checkpoint_bytes(self.trained_model.parameters, self.precision, self.settings.optimizer, self.shards)
 
     def checkpoints(self) -> Checkpoints | None:
         """Interval and times of checkpoints; the ranks with equal weights share the work."""

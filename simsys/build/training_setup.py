@@ -17,6 +17,7 @@ from simsys.config.parallelism import ParallelismConfig
 from simsys.config.training import TrainingConfig
 from simsys.errors import UsageError
 from simsys.framework import FRAMEWORKS, DataParallel
+from simsys.model.adapters import Adapters, with_trained_adapters
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.windows import in_training
@@ -55,8 +56,13 @@ class TrainingSetup:
 
     @cached_property
     def trained_model(self) -> Model:
-        """The model with its windows applied to sequences of this length."""
-        return in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
+        """The model with its windows applied to sequences of this length, and with adapters if these are trained."""
+        model = in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
+        given = self.settings.adapter
+        if given is None:
+            return model
+        adapters = Adapters(given.rank, given.target_modules, given.kind == "qlora", given.dropout > 0.0)
+        return with_trained_adapters(model, adapters, tied=self.layout.pipeline == 1)
 
     @cached_property
     def phases(self) -> list[BatchPhase]:
@@ -136,7 +142,7 @@ class TrainingSetup:
 
     def _stage_plans(self, phase: BatchPhase) -> list[TrainingPlan]:
         settings = self.step_settings(phase)
-        tied, stages = self.model.tied_parameters / self.layout.tensor, len(self.stages)
+        tied, stages = self.trained_model.tied_parameters / self.layout.tensor, len(self.stages)
         plans = [
             training_plan(
                 chunks,
@@ -157,7 +163,7 @@ class TrainingSetup:
     @property
     def tied_parameters(self) -> float:
         """Weights of a rank that belong to two blocks of its stage."""
-        return self.model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
+        return self.trained_model.tied_parameters / self.layout.tensor if self.layout.pipeline == 1 else 0.0
 
     def buffer_bytes(self, chunks: Sequence[ForwardPass]) -> float:
         """The gradient buckets of a rank with these layers."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby, takewhile
 from pathlib import Path
 
 from simsys.build.cancellation import with_cancellation
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
+from simsys.build.session_turns import (
+    between_turns,
+    lengths_of,
+    prefixes_of,
+    returned_of,
+    thoughts_of,
+    with_agents,
+    with_shared_contexts,
+    with_thoughts,
+)
 from simsys.config.arrivals import ClosedLoopArrivals
 from simsys.config.workload import TraceConfig, WorkloadConfig
 from simsys.errors import TraceError, UsageError
@@ -63,13 +72,16 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
             advice = f"at most {most:,} are simulated, so give fewer turns, or num_requests"
             raise UsageError(f"conversations have {all_turns:,} turns in all; {advice}")
         turns = _cut(turns, most)
+    if sessions is not None and sessions.branches is not None:
+        return with_agents(workload, sessions, starts, turns, seed, folder)
     count = sum(turns)
-    prompts = draw_lengths(workload.prompt_tokens, count, seed, "prompt_tokens", folder)
-    outputs = draw_lengths(workload.output_tokens, count, seed, "output_tokens", folder)
+    prompts, outputs = lengths_of(workload, [place == 0 for size in turns for place in range(size)], seed, folder)
+    thoughts = thoughts_of(workload, count, seed, folder)
     if sessions is None and workload.prefixes is None:
-        return RequestTable(starts, prompts, outputs)
-    groups, group_tokens = _prefixes(workload, len(turns), seed, folder)
-    prompts = whole_prompts(prompts, outputs, turns, [group_tokens[group] for group in groups])
+        return with_thoughts(workload, RequestTable(starts, prompts, outputs), thoughts)
+    groups, group_tokens = prefixes_of(workload, len(turns), seed, folder)
+    returned = returned_of(workload, outputs, thoughts)
+    prompts = whole_prompts(prompts, returned, turns, [group_tokens[group] for group in groups])
     session, turn, after = turn_columns(turns)
     table = RequestTable(
         [starts[number] for number in session],
@@ -78,9 +90,10 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
         hash_ids=block_ids(prompts, turns, groups, group_tokens, workload.hash_block_size),
         hash_block_tokens=workload.hash_block_size,
     )
+    table = with_thoughts(workload, table, thoughts)
     if sessions is None:
         return table
-    think_s = _between_turns(draw_times(sessions.think_time, count, seed, "sessions.think_time"), after)
+    think_s = between_turns(draw_times(sessions.think_time, count, seed, "sessions.think_time"), after)
     return replace(table, session=session, turn=turn, after=after, think_s=think_s)
 
 
@@ -109,19 +122,6 @@ def _cut(turns: list[int], most: int) -> list[int]:
     return [*turns[:whole], *([rest] if rest and whole < len(turns) else [])]
 
 
-def _prefixes(workload: WorkloadConfig, count: int, seed: int, folder: Path) -> tuple[list[int], list[int]]:
-    """The group of each of `count` conversations, and the tokens of each group's system prompt."""
-    prefixes = workload.prefixes
-    if prefixes is None:
-        return [0] * count, [0]
-    tokens = draw_lengths(prefixes.tokens, prefixes.groups, seed, "prefixes.tokens", folder)
-    return draw_weighted(prefixes.weights or [1.0] * prefixes.groups, count, seed, "prefixes"), tokens
-
-
-def _between_turns(think_s: Sequence[float], after: Sequence[int]) -> list[float]:
-    return [time_s if before >= 0 else 0.0 for time_s, before in zip(think_s, after, strict=True)]
-
-
 def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Path) -> RequestTable:
     """Requests with some columns from a trace; columns of conversations need a trace with the prompts."""
     path = path_from(folder, trace.path)
@@ -132,11 +132,15 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
         start_s=trace.start,
         duration_s=trace.duration or math.inf,
         multi_turn=trace.multi_turn,
+        block_tokens=trace.hash_block_size,
     )
     table, until_s = read.table, workload.duration or math.inf
     if workload.arrivals.kind == "trace" and not read.timed:
         example = "arrivals: {kind: poisson, rate: 8 req/s}"
         raise TraceError(f"{path}: a trace of format {read.format} holds no times; give others, such as {example}")
+    if workload.output_tokens.kind == "trace" and not read.answered:
+        example = "output_tokens: {kind: lognormal, mean: 256}"
+        raise TraceError(f"{path}: some lines have no length of their output; give lengths, such as {example}")
     if workload.prompt_tokens.kind != "trace":
         table = RequestTable(table.arrival_s, table.prompt_tokens, table.output_tokens, notes=table.notes)
     if table.after and workload.arrivals.kind == "closed_loop":
@@ -155,7 +159,10 @@ def _traced(workload: WorkloadConfig, trace: TraceConfig, seed: int, folder: Pat
         raise TraceError(
             f"{path}: holds {len(table)} requests, but num_requests asks for {workload.num_requests}{why}"
         )
-    return _with_drawn_columns(workload, trace, table, seed, folder)
+    table = _with_drawn_columns(workload, trace, table, seed, folder)
+    if read.continues and table.after and not table.hash_ids:
+        return with_shared_contexts(table, workload.hash_block_size)
+    return table
 
 
 def _rearranged(workload: WorkloadConfig, trace: TraceConfig, table: RequestTable, seed: int) -> RequestTable:
@@ -195,12 +202,13 @@ def _with_drawn_columns(
         table = replace(
             table, output_tokens=draw_lengths(workload.output_tokens, count, seed, "output_tokens", folder)
         )
+        table = with_thoughts(workload, table, thoughts_of(workload, count, seed, folder))
     if not trace.multi_turn:
         return table
     if not table.session:
         raise TraceError(f"{path_from(folder, trace.path)}: has no conversations; leave multi_turn out")
     turns = [len(list(requests)) for _, requests in groupby(table.session)]
-    think_s = _between_turns(draw_times(trace.think_time, count, seed, "trace.think_time"), table.after)
+    think_s = between_turns(draw_times(trace.think_time, count, seed, "trace.think_time"), table.after)
     ids = block_ids(table.prompt_tokens, turns, [0] * len(turns), [0], workload.hash_block_size)
     return replace(table, think_s=think_s, hash_ids=ids, hash_block_tokens=workload.hash_block_size)
 

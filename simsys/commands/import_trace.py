@@ -29,7 +29,7 @@ def _check_unused(ctx: click.Context) -> None:
 
     from simsys.errors import UsageError
 
-    for name in ("rate_scale", "start", "duration", "max_requests", "multi_turn"):
+    for name in ("rate_scale", "start", "duration", "max_requests", "multi_turn", "hash_block_size"):
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is for traces of requests; this is a trace of a profiler")
@@ -71,6 +71,7 @@ def _print(found: KinetoAnswer | TraceAnswer, files: Sequence[Path], *, as_json:
 @click.option("--duration", metavar="TIME", callback=_seconds, help="Skip requests later than this after the start.")
 @click.option("--max-requests", type=int, help="Keep at most this number of requests, the first ones.")
 @click.option("--multi-turn", is_flag=True, help="Read whole conversations from a trace with texts.")
+@click.option("--hash-block-size", type=int, help="Tokens of a block of hash_ids of JSON lines; 512 by default.")
 @JSON
 @common
 def import_trace(
@@ -82,13 +83,15 @@ def import_trace(
     duration: float | None,
     max_requests: int | None,
     multi_turn: bool,
+    hash_block_size: int | None,
     as_json: bool,
 ) -> None:
     """Summarise the trace FILE: of requests, or of PyTorch's profiler.
 
     Of requests: format, rate, burstiness, tokens, sessions, shared prefixes. Supported formats: CSV files of Azure,
-    BurstGPT, Vidur, splitwise-sim and simsys, JSON lines of Mooncake and LLMServingSim, ShareGPT's conversations and
-    vLLM's --save-detailed results. Rows without a request are counted by reason.
+    BurstGPT, Vidur, splitwise-sim and simsys, JSON lines of Mooncake (with sessions and agents, as of Dynamo and
+    AIPerf), of AIPerf's inputs and LLMServingSim, ShareGPT's conversations and vLLM's --save-detailed results. Rows
+    without a request are counted by reason; a wrong line among sessions is refused.
 
     Of PyTorch's profiler (Kineto, .json or .json.gz): computation, exposed communication by collective, overlap and
     gaps of each step, and the kernels with the longest times; --out writes a row for each step.
@@ -111,6 +114,7 @@ def import_trace(
         start_s=start or 0.0,
         duration_s=math.inf if duration is None else duration,
         multi_turn=multi_turn,
+        block_tokens=hash_block_size,
     )
     found = TraceAnswer(str(file), trace)
     _print(found, found.write(out) if out is not None else [], as_json=as_json)

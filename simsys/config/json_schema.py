@@ -20,8 +20,13 @@ _LENGTHS = (
     ("WorkloadConfig", "prompt_tokens"),
     ("WorkloadConfig", "output_tokens"),
     ("SessionsConfig", "turns"),
+    ("SessionsConfig", "tool_result_tokens"),
+    *(("BranchesConfig", key) for key in ("agents", "turns", "prompt_tokens")),
+    ("ReasoningConfig", "tokens"),
+    ("CancellationConfig", "after_tokens"),
     ("PrefixesConfig", "tokens"),
 )
+_TIMES = (("SessionsConfig", "think_time"), ("TraceConfig", "think_time"), ("CancellationConfig", "after"))
 _COUNT = {"type": "integer", "minimum": 1}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _ALIASES: dict[str, dict[str, Schema]] = {
@@ -65,8 +70,8 @@ def experiment_schema() -> Schema:
         _tidy(definition)
     for name, key in _LENGTHS:
         _accept_bare(definitions[name], key, {**_COUNT, "maximum": 1_000_000_000, "description": "A fixed number"})
-    for name in ("SessionsConfig", "TraceConfig"):
-        _accept_bare(definitions[name], "think_time", {"type": "string", "description": "A fixed time with its unit"})
+    for name, key in _TIMES:
+        _accept_bare(definitions[name], key, {"type": "string", "description": "A fixed time with its unit"})
     for name, aliases in _ALIASES.items():
         definitions[name]["properties"].update(aliases)
     _let_a_trace_suffice(definitions["WorkloadConfig"])
@@ -122,7 +127,8 @@ def _tidy(definition: Schema) -> None:
 def _accept_bare(definition: Schema, key: str, bare: Schema) -> None:
     """Allow a plain value in place of a constant distribution."""
     union = definition["properties"][key]
-    definition["properties"][key] = {"anyOf": [bare, *union.pop("oneOf")], **union}
+    parts = union.pop("oneOf", None) or [part for each in union.pop("anyOf") for part in each.get("oneOf", [each])]
+    definition["properties"][key] = {"anyOf": [bare, *parts], **union}
 
 
 def _let_a_trace_suffice(workload: Schema) -> None:

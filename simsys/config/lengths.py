@@ -152,7 +152,31 @@ class ExponentialTime(Part):
     mean: Seconds = Field(description="Mean time")
 
 
-AnyTime: TypeAlias = FixedTime | ExponentialTime
+class LognormalTime(Part):
+    """Log-normally distributed times with this mean; `sigma` is the standard deviation of the logarithm."""
+
+    kind: Literal["lognormal"] = "lognormal"
+    mean: Seconds = Field(description="Mean time")
+    sigma: Annotated[PositiveFloat, Field(le=10)] = Field(
+        default=1.0, description="Standard deviation of the logarithm"
+    )
+
+
+class UniformTime(Part):
+    """Times equally likely anywhere from `low` to `high`."""
+
+    kind: Literal["uniform"] = "uniform"
+    low: NonNegativeSeconds = Field(description="Shortest time")
+    high: Seconds = Field(description="Longest time")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise invalid(f"low ({self.low:g} s) must not exceed high ({self.high:g} s)")
+        return self
+
+
+AnyTime: TypeAlias = FixedTime | ExponentialTime | LognormalTime | UniformTime
 
 
 def _bare_time(value: Any) -> Any:

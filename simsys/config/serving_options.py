@@ -149,6 +149,14 @@ class DisaggregatedConfig(FrozenModel):
         default="prefill",
         description="Replica that answers with the first token: at once, or where it decodes, with its cache",
     )
+    transfer: Literal["after_prefill", "layerwise"] = Field(
+        default="after_prefill",
+        description="Send a KV cache when its prompt is complete, or each layer of a chunk when it is computed",
+    )
+    decode_prefix_caching: bool = Field(
+        default=False,
+        description="Decode replicas keep the caches of requests that have ended, and fetch only what they lack",
+    )
     decode_scheduler: str = Field(default="disaggregated_decode", description="Scheduler module of decode replicas")
     decode_router: str = Field(
         default="least_kv", description="Router module that assigns sequences to decode replicas"

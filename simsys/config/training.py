@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, PositiveInt, model_validator
 
+from simsys.config.adapter import AdapterConfig
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.iterations import (
     BatchScheduleEntry,
@@ -39,6 +40,7 @@ class TrainingConfig(FrozenModel):
         "train_iters": "num_iterations",
         "recompute_granularity": "activation_recompute",
         "gradient_checkpointing": "activation_recompute",
+        "peft": "adapter",
     }
 
     batch_size_per_gpu: PositiveInt = Field(
@@ -74,6 +76,9 @@ class TrainingConfig(FrozenModel):
     )
     engine: str = Field(
         default="pytorch", description="Engine profile (simsys list engines), such as pytorch or megatron"
+    )
+    adapter: AdapterConfig | None = Field(
+        default=None, description="Low-rank adapters that are trained instead of the weights"
     )
     data_parallel: str | None = Field(
         default=None, description="Data-parallel module; by default the module of the strategy"

@@ -14,14 +14,14 @@ from simsys.config.arrivals import Arrivals, expected_arrivals
 from simsys.config.base import invalid
 from simsys.config.cancellation import CancellationConfig
 from simsys.config.discriminators import Part, PositiveFloat
-from simsys.config.lengths import FixedTime, Length, Time
+from simsys.config.lengths import Length, Time
+from simsys.config.sessions import NO_TIME, ReasoningConfig, SessionsConfig
 from simsys.units import NonNegativeSeconds, Seconds
 
 MOST_REQUESTS = 10_000_000
 MOST_RELATED_REQUESTS = 2_000_000
 """Limit of requests with conversations, with system prompts, or of a trace that repeats. Unlike others they are drawn
 by the check, in some microseconds and 200 bytes each."""
-NO_TIME = FixedTime.model_validate({"time": "0 s"})
 TRACED_PARTS = ("arrivals", "prompt_tokens", "output_tokens")
 """Kinds of arrivals and lengths that a trace may supply."""
 RequestCount = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
@@ -50,28 +50,14 @@ class TraceConfig(Part):
     repeat: bool = Field(default=False, description="Begin again at the end of the trace")
     multi_turn: bool = Field(default=False, description="Replay whole conversations, not only their first turns")
     think_time: Time = Field(default=NO_TIME, description="Time from an answer to the next turn of its conversation")
+    hash_block_size: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
+        default=None, description="Tokens of a block of hash_ids of JSON lines; by default 512, as of Mooncake"
+    )
 
     @model_validator(mode="after")
     def _think_time_has_an_effect(self) -> Self:
         if self.think_time != NO_TIME and not self.multi_turn:
             raise invalid("think_time has no effect unless multi_turn is true")
-        return self
-
-
-class SessionsConfig(Part):
-    """Conversations of several `turns`.
-
-    Each turn sends the history and new prompt tokens, `think_time` after an answer. The arrival process applies to
-    first turns; each turn counts as a request.
-    """
-
-    turns: Length = Field(description="Turns of a conversation")
-    think_time: Time = Field(default=NO_TIME, description="Time from an answer to the next turn")
-
-    @model_validator(mode="after")
-    def _drawn(self) -> Self:
-        if self.turns.kind == "trace":
-            raise invalid("turns cannot come from a trace; a trace of conversations has its own with multi_turn: true")
         return self
 
 
@@ -120,6 +106,7 @@ class WorkloadConfig(Part):
     duration: Seconds | None = Field(default=None, description="Time during which requests arrive")
     trace: TraceConfig | None = Field(default=None, description="Recorded requests")
     sessions: SessionsConfig | None = Field(default=None, description="Conversations of several turns")
+    reasoning: ReasoningConfig | None = Field(default=None, description="Tokens of thought before each answer")
     prefixes: PrefixesConfig | None = Field(default=None, description="System prompts that requests share")
     priorities: Annotated[dict[int, PositiveFloat], Field(min_length=1)] | None = Field(
         default=None, description="Relative frequency of each priority"
@@ -231,6 +218,8 @@ class WorkloadConfig(Part):
         for name in ("sessions", "prefixes"):
             if getattr(self, name) is not None and self.prompt_tokens.kind == "trace":
                 raise invalid(f"{name} add to prompts that are drawn; prompt_tokens of kind trace are whole already")
+        if self.reasoning is not None and self.output_tokens.kind == "trace":
+            raise invalid("reasoning adds to outputs that are drawn; output_tokens of kind trace are whole already")
         conversations = self.sessions is not None or (self.trace is not None and self.trace.multi_turn)
         if conversations and self.arrivals.kind == "closed_loop":
             raise invalid(

@@ -20,6 +20,8 @@ class ReplicaLog:
         self.gpus_per_replica = gpus_per_replica
         self.transfers = 0
         self.transfer_s = self.transferred_bytes = 0.0
+        self.reused_tokens = self.looked_up_tokens = 0
+        """Prompt tokens that decode replicas had, and those that they have looked for."""
         self.changes: list[tuple[float, int, int]] = []
         """Times of changes in seconds, numbers of active replicas, and numbers of paid replicas."""
 
@@ -48,6 +50,8 @@ class ReplicaLog:
         if self.transfers:
             found["kv_transferred_bytes"] = self.transferred_bytes
             found["mean_kv_transfer_ms"] = self.transfer_s / self.transfers * 1e3
+        if self.looked_up_tokens:
+            found["kv_reused_share"] = self.reused_tokens / self.looked_up_tokens
         if self.changes:
             found["gpu_seconds"] = self.gpu_seconds(end_s)
         return found

@@ -15,6 +15,7 @@ from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.offered_load import load_metrics
 from simsys.metrics.serving_log import ServingLog
+from simsys.metrics.sessions import session_times_s
 from simsys.metrics.slo import missed, targets_s
 from simsys.metrics.token_rate import BusySeconds, max_per_second
 
@@ -48,6 +49,7 @@ def serving_metrics(log: ServingLog, slo: Mapping[str, float]) -> dict[str, Any]
         **_peaks(log, times),
         **_targets(log, times, targets_s(slo), load["served_requests_per_s"]),
         **_latencies(log, times),
+        **_sessions(log),
     }
     if not slo:
         return figures
@@ -73,6 +75,19 @@ def _counts(log: ServingLog, times: Latencies) -> dict[str, Any]:
         "prefix_cache_queries": log.prefix_queries,
         "prefix_cache_hits": log.prefix_hits,
     }
+
+
+def _sessions(log: ServingLog) -> dict[str, Any]:
+    """Times of whole sessions, if there are conversations; and tokens of thought, if there are any."""
+    import numpy as np
+
+    figures: dict[str, Any] = {}
+    times_s, thoughts = session_times_s(log), log.requests.reasoning_tokens
+    if times_s is not None:
+        figures |= {"completed_sessions": int(times_s.size), **_statistics("session", times_s)}
+    if thoughts:
+        figures["total_reasoning_tokens"] = int(np.asarray(thoughts)[log.completed].sum())
+    return figures
 
 
 def _cancelled(log: ServingLog) -> dict[str, Any]:

@@ -142,6 +142,11 @@ class ServingMetrics(MetricsCollector):
         """Record that a request continues on another replica."""
         self.replica_log.transferred(ended_s - started_s, nbytes)
 
+    def kv_reused(self, request: int, hit_tokens: int, query_tokens: int) -> None:
+        """Count what is not sent to decode replicas."""
+        self.replica_log.reused_tokens += hit_tokens
+        self.replica_log.looked_up_tokens += query_tokens
+
     def kv_moved(self, kind: str, reads: bool, nbytes: float) -> None:
         """Count bytes by tier."""
         self.tier_log.moved(kind, reads, nbytes)

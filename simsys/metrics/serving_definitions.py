@@ -128,6 +128,8 @@ def _metrics() -> Iterator[Metric]:
         yield Metric(name, unit, meaning, (SERVING,), only)
     for name, unit, meaning, absent in _TRANSFERS:
         yield Metric(name, unit, meaning, (SERVING,), "with disaggregated prefill and decode", absent)
+    meaning = "prompt tokens that decode replicas have, so that they are not sent"
+    yield Metric("kv_reused_share", "share", meaning, (SERVING,), "with disaggregated.decode_prefix_caching")
     for name, unit, meaning, absent in _TIERS:
         for kind in TIER_KINDS:
             yield Metric(name.format(kind), unit, meaning.format(kind), (SERVING,), "with such a tier", absent)
@@ -138,6 +140,13 @@ def _metrics() -> Iterator[Metric]:
     for name in LATENCIES:
         for key, statistic in statistics.items():
             yield Metric(f"{key}_{name}_ms", "ms", f"{_LATENCY[name]}: {statistic}", (SERVING,))
+    only = "with conversations"
+    yield Metric("completed_sessions", "", "sessions all of whose requests were completed", (SERVING,), only)
+    for key, statistic in statistics.items():
+        meaning = f"time of a completed session, from its first request to its last answer: {statistic}"
+        yield Metric(f"{key}_session_ms", "ms", meaning, (SERVING,), only)
+    meaning = "output tokens of completed requests that are thoughts before an answer"
+    yield Metric("total_reasoning_tokens", "", meaning, (SERVING,), "with workload.reasoning")
 
 
 SERVING_METRICS = tuple(_metrics())

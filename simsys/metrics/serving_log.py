@@ -192,7 +192,11 @@ class ServingLog:
         With retries, one row per attempt that was sent; attempts of a request have its number.
         """
         requests = self.requests
-        of = {name: getattr(requests, name) for name in ("priority", "session", "turn") if getattr(requests, name)}
+        of = {
+            name: getattr(requests, name)
+            for name in ("priority", "session", "turn", "agent", "reasoning_tokens")
+            if getattr(requests, name)
+        }
         if requests.tenant:
             of["tenant"] = Texts(len(requests), requests.tenant_name)
         columns: dict[str, Sequence[Any]] = {

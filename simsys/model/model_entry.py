@@ -32,7 +32,9 @@ ENTRY_KEYS = (
     *("family", "source", "aliases", "dtype", *INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS),
     *("aggregated_ops", "layers"),
 )
-OPERATOR_KEYS = tuple(spec.name for spec in fields(Operator) if spec.name != "scales")
+SET_BY_SCENARIOS = ("scales", "frozen", "frozen_bytes")
+"""Fields of an operator that no entry has."""
+OPERATOR_KEYS = tuple(spec.name for spec in fields(Operator) if spec.name not in SET_BY_SCENARIOS)
 FEW_EXPERTS = (
     "without layers, a decode step of {} reads the same weights whatever its batch; a mixture of experts reads more "
     "of them for a larger batch"
@@ -148,7 +150,7 @@ def _layer_entry(block: Block, repeat: int) -> dict[str, Any]:
         | {
             "operators": [
                 {"name": o.name, "kind": o.kind.value, "split": o.split.value}
-                | _changed(o, skip=("name", "kind", "split", "scales"))
+                | _changed(o, skip=("name", "kind", "split", *SET_BY_SCENARIOS))
                 for o in block.operators
             ]
         }
@@ -182,6 +184,8 @@ def _read_operator(entry: Fields) -> Operator:
     entry.reject_unknown(OPERATOR_KEYS)
     values: dict[str, Any] = {}
     for spec in fields(Operator):
+        if spec.name in SET_BY_SCENARIOS:
+            continue
         if isinstance(spec.default, bool):
             values[spec.name] = entry.flag(spec.name, spec.default)
         elif isinstance(spec.default, int):

@@ -83,6 +83,8 @@ class Operator:
         experts_held: Number of experts on this rank; 0 for all.
         expert_load: Tokens of the experts on this rank over the mean of all ranks.
         expert_ranks: Ranks that divide the experts and send their tokens here.
+        frozen: Weights held and read that are not trained, in addition to `parameters`.
+        frozen_bytes: Bytes in which they are stored.
         adapters: LoRA adapters that divide the parameters; each token uses one of them.
         launches: Number of kernels launched by the host, such as routing and sorting before experts.
         per_logit: True if "token" means a token that passes the head: in the head, and in the decoder of an
@@ -117,6 +119,8 @@ class Operator:
     experts_held: int = 0
     expert_load: float = 1.0
     expert_ranks: int = 1
+    frozen: float = 0.0
+    frozen_bytes: float = 0.0
     adapters: int = 1
     launches: int = 1
     per_logit: bool = False
@@ -148,6 +152,7 @@ class Operator:
         return replace(
             self,
             parameters=self.parameters * weights * factor,
+            frozen=self.frozen * weights * factor,
             flop_per_token=self.flop_per_token * flop * factor,
             elements_per_token=self.elements_per_token * elements * factor,
             flop_per_pair=self.flop_per_pair * pairs * factor,
@@ -177,6 +182,17 @@ class Operator:
         return "activation" if self.name.endswith("activation") else ""
 
     @property
+    def backward_share(self) -> float:
+        """Work of its backward pass over that of an operator whose weights are trained.
+
+        A product of frozen weights has the gradients of its inputs only: one product instead of two. A frozen table
+        has no gradients.
+        """
+        if not self.frozen:
+            return 1.0
+        return 0.0 if self.lookup else 0.5 if self.kind is OperatorKind.GEMM else 1.0
+
+    @property
     def grouped(self) -> bool:
         """True if it consists of many small matrix products of experts."""
         return self.experts > 1 and self.kind is OperatorKind.GEMM
@@ -192,7 +208,8 @@ class Operator:
         if self.lookup:
             return 0.0
         dense = self.experts == self.adapters == 1
-        return self.parameters if dense else self.parameters * self._touched(tokens)
+        held = self.parameters + self.frozen
+        return held if dense else held * self._touched(tokens)
 
     def rows(self, tokens: float) -> float:
         """Rows of the matrix product of one pass over `tokens` tokens; for experts, rows per used expert."""

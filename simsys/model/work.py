@@ -11,7 +11,16 @@ from simsys.model.operators import Operator, OperatorKind
 from simsys.model.precision import Precision
 from simsys.sums import ordered_sum
 
-__all__ = ["FP32_BYTES", "Kernel", "Precision", "Work", "backward_work", "forward_work", "kernel_of"]
+__all__ = [
+    "FP32_BYTES",
+    "Kernel",
+    "Precision",
+    "Work",
+    "backward_work",
+    "both_passes_flop",
+    "forward_work",
+    "kernel_of",
+]
 
 FP32_BYTES = 4.0
 ATTENTION, DECODE_ATTENTION = OperatorKind.ATTENTION, OperatorKind.DECODE_ATTENTION
@@ -33,6 +42,7 @@ class Kernel(NamedTuple):
         grouped: Whether it is a grouped GEMM, as of experts.
         role: What an element-wise kernel does, if devices may have an efficiency of their own for it: ``norm``,
             ``activation``, ``update`` (of weights) or ``buffers`` (copies).
+        backward_share: Work of its backward pass over the usual one, as of frozen weights.
     """
 
     kind: OperatorKind
@@ -46,6 +56,7 @@ class Kernel(NamedTuple):
     launches: float = 1.0
     grouped: bool = False
     role: str = ""
+    backward_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +104,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
         effort=factor,
         grouped=operator.grouped,
         role=operator.role,
+        backward_share=operator.backward_share,
     )
 
 
@@ -134,10 +146,20 @@ def backward_work(forward: Work, ratio: float = 2.0) -> Work:
     (Narayanan et al. 2021, appendix) unless a block says otherwise (`Block.backward_flop_ratio`). Each product is a
     kernel of its own.
     """
-    return Work(tuple(_gradient(kernel, ratio) for kernel in forward.kernels), layers=forward.layers)
+    kernels = tuple(_gradient(kernel, ratio) for kernel in forward.kernels if kernel.backward_share)
+    return Work(kernels, layers=forward.layers)
+
+
+def both_passes_flop(operators: Sequence[Operator], ratio: float, batch: Batch) -> float:
+    """FLOP of a forward and a backward pass, whose usual work is `ratio` times that of the forward pass."""
+    forward = forward_work(operators, batch, Precision())
+    if any(operator.frozen for operator in operators):
+        return forward.flop + backward_work(forward, ratio).flop
+    return (1.0 + ratio) * forward.flop
 
 
 def _gradient(kernel: Kernel, ratio: float) -> Kernel:
+    ratio *= kernel.backward_share
     launches = ratio * kernel.launches if kernel.kind is OperatorKind.GEMM else kernel.launches
     return kernel._replace(flop=ratio * kernel.flop, nbytes=ratio * kernel.nbytes, launches=launches)
 

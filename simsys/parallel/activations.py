@@ -107,7 +107,7 @@ def block_memories(
                 kept=0 if index else ceil(held * precision.activation_bytes),
                 recomputed=ceil(more * precision.activation_bytes),
                 logits=0 if precision.activation_bytes >= FP32_BYTES else ceil(logits * FP32_BYTES * LOGIT_COPIES),
-                weights=ceil(half.parameters * weight_bytes),
+                weights=ceil(half.parameters * weight_bytes + (half.frozen_bytes if weight_bytes else 0.0)),
                 gradients=ceil(half.parameters * gradient_bytes),
             )
         )

@@ -100,6 +100,8 @@ def divided(operator: Operator, parts: int) -> Operator:
     return replace(
         operator,
         parameters=operator.parameters / parts,
+        frozen=operator.frozen / parts,
+        frozen_bytes=operator.frozen_bytes / parts,
         rows_per_token=operator.rows_per_token / parts,
         flop_per_token=operator.flop_per_token / parts,
         elements_per_token=operator.elements_per_token / parts,

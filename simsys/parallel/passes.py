@@ -65,6 +65,11 @@ class RepeatedBlock:
         return ordered_sum(operator.parameters for operator in self.operators)
 
     @cached_property
+    def frozen_bytes(self) -> float:
+        """Bytes of the weights of one block that are not trained."""
+        return ordered_sum(operator.frozen_bytes for operator in self.operators)
+
+    @cached_property
     def has_head(self) -> bool:
         """Whether the block computes the logits."""
         return any(operator.is_head for operator in self.operators)
@@ -145,6 +150,21 @@ class ForwardPass:
         """What of them belongs to experts that are divided among ranks."""
         return ordered_sum(
             op.parameters * stretch.repeat
+            for stretch in self.stretches
+            for op in stretch.operators
+            if op.expert_ranks > 1
+        )
+
+    @cached_property
+    def frozen_bytes(self) -> float:
+        """Bytes of the rank's share of the weights that are not trained."""
+        return ordered_sum(stretch.frozen_bytes * stretch.repeat for stretch in self.stretches)
+
+    @cached_property
+    def expert_frozen_bytes(self) -> float:
+        """What of them belongs to experts that are divided among ranks."""
+        return ordered_sum(
+            op.frozen_bytes * stretch.repeat
             for stretch in self.stretches
             for op in stretch.operators
             if op.expert_ranks > 1

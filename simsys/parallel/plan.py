@@ -50,6 +50,7 @@ class Block:
         weight: Delayed parts of the backward pass: the gradients of the weights, in schedules that split it.
         parameter_bytes: Bytes of this rank's weights of the block, in its compute precision; weights in two blocks
             count with the first.
+        frozen_bytes: Bytes of its weights that are not trained, as they are stored.
         over: The kind of group with equal weights: ``data`` or, for divided experts, ``expert_data``.
         memory: Memory of a micro-batch in it.
         matrices: This rank's weight matrices; the others are vectors (biases, norms).
@@ -62,10 +63,16 @@ class Block:
     gradient_bytes: float
     weight: tuple[Part, ...] = ()
     parameter_bytes: float = 0.0
+    frozen_bytes: float = 0.0
     over: str = "data"
     memory: BlockMemory = NOTHING
     matrices: tuple[Matrix, ...] = ()
     tensor_bytes: tuple[float, ...] = ()
+
+    @property
+    def whole_bytes(self) -> float:
+        """Bytes of this rank's weights of the block, trained or not."""
+        return self.parameter_bytes + self.frozen_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,8 @@ def shard(operator: Operator, degree: int, num_key_value_heads: int = 0) -> Oper
     share = replace(
         operator,
         parameters=operator.parameters / degree,
+        frozen=operator.frozen / degree,
+        frozen_bytes=operator.frozen_bytes / degree,
         flop_per_token=operator.flop_per_token / degree,
         flop_per_pair=operator.flop_per_pair / degree,
         elements_per_pair=operator.elements_per_pair / degree,
@@ -116,6 +118,8 @@ def _some_experts(operator: Operator, ranks: int, load: float, tokens: float) ->
     return replace(
         operator,
         parameters=operator.parameters / ranks,
+        frozen=operator.frozen / ranks,
+        frozen_bytes=operator.frozen_bytes / ranks,
         rows_per_token=operator.rows_per_token * tokens,
         flop_per_token=operator.flop_per_token * tokens,
         elements_per_token=operator.elements_per_token * tokens,

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
+from simsys.model.adapters import dequantized
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind
-from simsys.model.work import FP32_BYTES, Kernel, Precision, Work, forward_work, training_work
+from simsys.model.work import FP32_BYTES, Kernel, Precision, Work, both_passes_flop, forward_work, training_work
 from simsys.parallel.activations import BlockMemory, Recompute, block_memories, chunk_memory
 from simsys.parallel.backward import (
     again_in_attention,
@@ -126,10 +127,7 @@ def _gathering(blocks: tuple[Block, ...], chunk: ForwardPass, batch: Batch, prec
 
 def model_flop(model: Model, batch: Batch) -> float:
     """FLOP of one forward and backward pass over `batch` without recomputation, on all ranks together."""
-    return ordered_sum(
-        (1.0 + block.backward_flop_ratio) * forward_work(block.operators, batch, Precision()).flop
-        for block in model.blocks
-    )
+    return ordered_sum(both_passes_flop(block.operators, block.backward_flop_ratio, batch) for block in model.blocks)
 
 
 def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
@@ -176,7 +174,7 @@ def _block(
     precision = settings.precision
     works = [
         training_work(
-            forward_work(_normed(s.operators, settings), batch, precision, layers=s.layers),
+            dequantized(forward_work(_normed(s.operators, settings), batch, precision, layers=s.layers), s.operators),
             attention=settings.attention_effort,
             scores=EAGER_SCORES if settings.eager_scores else 1.0,
             memory=settings.elementwise,
@@ -214,6 +212,7 @@ def _block(
         gradient_bytes=held * settings.gradient_bytes_per_parameter,
         weight=tuple(Part(work) for work in reversed(gradients)) if settings.split_backward else (),
         parameter_bytes=held * precision.weight_bytes,
+        frozen_bytes=stretch.frozen_bytes,
         matrices=tuple(weight_matrices(stretch.operators, stretch.output_elements_per_token)),
         tensor_bytes=tuple(_tensor_bytes(stretch, settings, vocab_size)),
     )

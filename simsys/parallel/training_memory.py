@@ -120,13 +120,19 @@ def model_states(
     shards: Shards = UNSHARDED,
     expert_shards: Shards = UNSHARDED,
 ) -> dict[str, float]:
-    """Weights, gradients and optimizer states of one rank in bytes, on its GPU or its host; as `training_memory`."""
+    """Weights, gradients and optimizer states of one rank in bytes, on its GPU or its host; as `training_memory`.
+
+    Weights that are not trained are stored once, as they are, and have no gradients and no optimizer states.
+    """
     count = OPTIMIZER_STATES[optimizer]
     experts = ordered_sum(chunk.expert_parameters for chunk in chunks)
     rest = ordered_sum(chunk.parameters for chunk in chunks) - tied_parameters - experts
     held = _model_states(rest, precision, count, shards)
     for name, nbytes in _model_states(experts, precision, count, expert_shards).items():
         held[name] += nbytes
+    frozen_experts = ordered_sum(chunk.expert_frozen_bytes for chunk in chunks)
+    if frozen := ordered_sum(chunk.frozen_bytes for chunk in chunks):
+        held["parameters"] += (frozen - frozen_experts) / shards.weights + frozen_experts / expert_shards.weights
     return held
 
 

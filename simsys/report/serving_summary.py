@@ -43,12 +43,16 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
     yield from row("batch", _batch(metrics))
     if metrics["prefix_cache_queries"]:
         yield from row("prefix cache", _prefix_cache(metrics))
+    if "kv_reused_share" in metrics:
+        yield from row("decode", f"{percent(metrics['kv_reused_share'])} of prompt tokens reused where they decode")
     if "kv_loads" in metrics:
         yield from row("KV tiers", _tiers(metrics))
     if metrics["request_goodput"] is not None:
         yield from row("goodput", _goodput(metrics))
     if metrics.get("slo_met") is not None:
         yield from row("SLO", f"missed: {metrics['slo_missed']}" if metrics["slo_missed"] else "met")
+    if metrics.get("completed_sessions"):
+        yield from row("sessions", _session_times(metrics))
     yield from row("requests", _requests(metrics))
     if metrics["completed"]:
         yield from serving_economics(metrics)
@@ -114,6 +118,11 @@ def _prefix_cache(metrics: Mapping[str, Any]) -> str:
         return "on, but unused: the workload has no shared prefixes (prefixes, sessions, hash_ids)"
     queries, hits = metrics["prefix_cache_queries"], metrics["prefix_cache_hits"]
     return f"{percent(hits / queries)} of {queries:,} prompt tokens hit"
+
+
+def _session_times(metrics: Mapping[str, Any]) -> str:
+    p50, p99 = (milliseconds(metrics[f"{name}_session_ms"]) for name in ("p50", "p99"))
+    return f"{metrics['completed_sessions']:,} completed; from first request to last answer p50 {p50} / p99 {p99}"
 
 
 def _tiers(metrics: Mapping[str, Any]) -> str:

@@ -63,11 +63,13 @@ class TraceAnswer:
         """Write the requests as a CSV file that simsys reads again, whole or not at all; return the file.
 
         Raises:
-            UsageError: If it is the trace itself.
+            UsageError: If it is the trace itself, or lengths of outputs are unknown.
             OutputError: If it cannot be written.
         """
         if out.resolve() == Path(self.file).resolve():
             raise UsageError(f"{out} is the trace itself; write to another file")
+        if not self.trace.answered:
+            raise UsageError(f"{self.file}: some lines have no length of their output, so that {out} would lack it")
         return write_files(out.parent, {out.name: lambda file: write_table(self.trace.table, file)})
 
 
@@ -76,6 +78,8 @@ def write_table(table: RequestTable, file: TextIO) -> None:
     used = [name for name in OPTIONAL_COLUMNS if getattr(table, name)]
     names = ["arrival_s", "prompt_tokens", "output_tokens", *used]
     columns: list[Sequence[Any]] = [getattr(table, name) for name in names]
+    if table.joins:
+        columns[names.index("joins")] = [" ".join(map(str, others)) for others in table.joins]
     if table.hash_ids:
         columns[names.index("hash_ids")] = [" ".join(map(str, ids)) for ids in table.hash_ids]
         names.append("hash_block_tokens")

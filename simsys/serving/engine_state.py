@@ -12,7 +12,7 @@ from simsys.probes import Probes, as_one
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
 from simsys.serving.limits import Limits
-from simsys.serving.phases import Chunk
+from simsys.serving.phases import Chunk, PrefillPhase
 from simsys.serving.scheduler import Scheduler
 from simsys.teams import Team
 
@@ -165,6 +165,10 @@ class EngineState(ABC):
         if self._log is not None:
             self._log.go_on(self._env._now, sequences)
         self._pausing = False
+
+    def wrap_prefill(self, wrap: Callable[[PrefillPhase], PrefillPhase]) -> None:
+        """Put another prefill phase around the one that there is, before the run begins."""
+        self._prefill = self.scheduler.prefill = wrap(self._prefill)
 
     @abstractmethod
     def ask_again(self) -> None:

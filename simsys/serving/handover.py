@@ -1,8 +1,10 @@
 """Disaggregated serving: prefill replicas, decode replicas, and transfers of KV caches.
 
 As in DistServe (Zhong et al. 2024, §3) and Splitwise (Patel et al. 2024, §4). A request gets its first token on the
-prefill replica. Its cache stays there until the decode replica has room and has fetched it, each rank its part. If it
-is preempted afterwards, it is recomputed on the decode replica, or copied back from its host.
+prefill replica. Its cache stays there until the decode replica has room and has fetched it, each rank its part. With
+prefix caching on the decode replica, only what it lacks is fetched, as with vLLM's NIXL connector and SGLang's
+``--disaggregation-decode-enable-radix-cache`` (sgl-project/sglang, pull request 19746). If a request is preempted
+afterwards, it is recomputed on the decode replica, or copied back from its host.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from simsys.probes import Probes
 from simsys.serving.engine import Engine
 from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.router import Router
+from simsys.serving.run_length import grown_blocks
 from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
@@ -69,17 +72,41 @@ class Handover:
 
     def _start(self, target: Engine, request: int) -> None:
         source, started_s = self._holders.pop(request), self._env.now
-        tokens = source.sequences.computed_tokens[request]
+        tokens = source.sequences.computed_tokens[request] - self._reused(target, request)
         nbytes = [tokens * each for each in self._token_bytes]
-        whole = ordered_sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
 
         def arrived(_: object) -> None:
-            source.give_back(request)
-            target.join(request)
-            if self._answers_later and source.sequences.generated_tokens[request] == 1:
-                for first in self._probes.request_first_token:
-                    first(request, self._env.now)
+            self._arrived(source, target, request)
             for hook in self._probes.kv_transferred:
-                hook(request, started_s, self._env.now, whole)
+                hook(request, started_s, self._env.now, self._whole(target, nbytes))
 
-        source.team.send(target.team, nbytes, name=KV_TRANSFER).callbacks.append(arrived)
+        if tokens:
+            source.team.send(target.team, nbytes, name=KV_TRANSFER).callbacks.append(arrived)
+        else:
+            self._env.at(started_s, arrived)
+
+    def _reused(self, target: Engine, request: int) -> int:
+        """Tokens of a request that the replica that decodes has, and that are not sent."""
+        scheduler = target.scheduler
+        assert isinstance(scheduler, FetchingScheduler)
+        found = scheduler.reused_tokens.pop(request)
+        if target.kv.looks_up:
+            for hook in self._probes.kv_reused:
+                hook(request, found, target.sequences.prompt_tokens[request])
+        return found
+
+    @staticmethod
+    def _whole(target: Engine, nbytes: Sequence[float]) -> float:
+        """Bytes on all ranks, of those of each rank of a stage."""
+        return ordered_sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
+
+    def _arrived(self, source: Engine, target: Engine, request: int) -> None:
+        """The cache of a request is where it decodes: it can be found there, and is released elsewhere."""
+        source.give_back(request)
+        if target.kv.shares:
+            target.kv.foresee(grown_blocks(target))
+            target.kv.grow(request, target.sequences.computed_tokens[request])
+        target.join(request)
+        if self._answers_later and source.sequences.generated_tokens[request] == 1:
+            for first in self._probes.request_first_token:
+                first(request, self._env.now)

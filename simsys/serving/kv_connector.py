@@ -84,6 +84,7 @@ class Attached:
 
     def serve(self, scheduler: Scheduler) -> None:
         """Store what this scheduler's prompts compute, and load what they find."""
+        self.loads.prefill = scheduler.prefill
         scheduler.prefill, scheduler.swap = StoringPrefill(scheduler.prefill, self.cache), self.loads
 
 

@@ -19,7 +19,7 @@ from simpy.events import Event
 from simsys.probes import Probes
 from simsys.serving.kv_prefetch import Prefetches
 from simsys.serving.kv_tier import Read, Tier
-from simsys.serving.phases import Chunk
+from simsys.serving.phases import Chunk, PrefillPhase
 from simsys.serving.run_length import grown_blocks
 from simsys.serving.swap import SwapSpace
 from simsys.serving.tiered_cache import Found, TieredCache
@@ -59,6 +59,8 @@ class KVLoads(SwapSpace):
         super().__init__(0, team, {})
         self._cache, self._env, self._probes = cache, env, probes
         self._waits, self._layers, self._prefetches = waits, layers, prefetches
+        self.prefill: PrefillPhase | None = None
+        """What says how much a step has to compute."""
         self._order: dict[int, int] = {}  # in which requests were set aside
         self._count = 0
 
@@ -160,8 +162,9 @@ class KVLoads(SwapSpace):
         """When the step is to begin so that no layer has to wait later on; None for now."""
         if not all(load.parts for load in loads):  # a chunk is not written yet, so that it is not known when it comes
             return all_come
+        assert self.prefill is not None
         scheduler, layers, starts_s = self._engine.scheduler, self._layers, self._env._now
-        batch = scheduler.prefill.work([Chunk(*each) for each in chunks])
+        batch = self.prefill.work([Chunk(*each) for each in chunks])
         compute_s = self._team.pass_s(scheduler.decode.batch_with(batch) if scheduler.mixes else batch)
         for tier, read in (part for load in loads for part in load.parts):
             comes_s, hidden = tier.reads.comes_s(read), (layers - 1) / layers

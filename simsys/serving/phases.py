@@ -31,6 +31,9 @@ class PrefillPhase(ABC):
         sequences: The requests.
     """
 
+    in_single_steps: ClassVar[bool] = False
+    """Whether `work` and `finish` are needed for each step, so that several steps are not simulated at once."""
+
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
 

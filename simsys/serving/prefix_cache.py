@@ -19,7 +19,7 @@ from simsys.serving.sequences import Sequences
 def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], int]:
     """By request, the ids of its blocks: its prompt and, where known, its answer.
 
-    Ids of an answer are known from the next turn's prompt.
+    Ids of an answer are known from the next turn's prompt, unless that has left out thoughts before the answer.
 
     Args:
         requests: All requests.
@@ -32,7 +32,7 @@ def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], 
         return [()] * len(requests), block_size
     chains: list[Chain] = list(requests.hash_ids)
     for request, before in enumerate(requests.after):
-        if before >= 0:
+        if before >= 0 and not (requests.forgets_thoughts and requests.reasoning_tokens[before]):
             ids, own = requests.hash_ids[request], requests.hash_ids[before]
             if ids[: len(own)] == own:
                 chains[before] = ids

@@ -13,7 +13,7 @@ from simsys.units import LONGEST_S
 
 OPTIONAL_COLUMNS = (
     *("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids"),
-    *("attempt", "cancel_s", "cancel_tokens"),
+    *("attempt", "cancel_s", "cancel_tokens", "joins", "agent", "reasoning_tokens"),
 )
 """Columns of a `RequestTable` that may be empty."""
 
@@ -42,12 +42,16 @@ class RequestTable:
             that it repeats, which is its `after`; it arrives only if that attempt fails, `think_s` later.
         cancel_s: Seconds after its arrival at which a client cancels each request; infinite for never.
         cancel_tokens: Output tokens with which a client has enough and cancels each request; 0 for all.
+        joins: Further requests whose ends each one waits for, each with a smaller index.
+        agent: 0 for requests of a session itself, or the number of the sub-agent of the session that sends each.
+        reasoning_tokens: Tokens of thought at the beginning of each output.
         hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
         tenant_names: Names of the tenants; empty if they have none.
         concurrency: If above 0, a closed loop: this number of requests is in the system at a time, and the next one
             arrives at the end of another (not before its `arrival_s`).
         ttft_timeout_s: Seconds that a client waits for the first token of a request; then it cancels the request.
         timeout_s: Seconds that a client waits for the last token.
+        forgets_thoughts: Whether the prompt of a following turn has the answer before it without `reasoning_tokens`.
         notes: Relevant facts about the origin of the requests, such as skipped rows of a trace.
 
     Raises:
@@ -67,11 +71,15 @@ class RequestTable:
     attempt: list[int] = field(default_factory=list)
     cancel_s: list[float] = field(default_factory=list)
     cancel_tokens: list[int] = field(default_factory=list)
+    joins: list[tuple[int, ...]] = field(default_factory=list)
+    agent: list[int] = field(default_factory=list)
+    reasoning_tokens: list[int] = field(default_factory=list)
     hash_block_tokens: int = 0
     tenant_names: tuple[str, ...] = ()
     concurrency: int = 0
     ttft_timeout_s: float = math.inf
     timeout_s: float = math.inf
+    forgets_thoughts: bool = False
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -117,6 +125,9 @@ class RequestTable:
         for index, before in enumerate(self.after):
             if not -1 <= before < index:
                 raise UsageError(f"after must be -1 or an earlier request, not {before} for request {index}")
+        for index, others in enumerate(self.joins):
+            if others and not (min(others) >= 0 and max(others) < index and self.after[index] >= 0):
+                raise UsageError(f"joins must be earlier requests, beside after, not {others} for request {index}")
         if self.think_s and not (min(self.think_s) >= 0 and math.isfinite(ordered_sum(self.think_s))):
             raise UsageError("think_s must be finite and >= 0 for every request")
         self._check_span()

@@ -26,6 +26,12 @@ def select(table: RequestTable, rows: Sequence[int], arrival_s: list[float] | No
     if columns["after"]:
         places = {row: place for place, row in enumerate(rows)}
         columns["after"] = [places.get(before, -1) for before in columns["after"]]
+        if columns["joins"]:
+            pairs = zip(columns["joins"], columns["after"], strict=True)
+            columns["joins"] = [
+                tuple(places[each] for each in others if each in places) if before >= 0 else ()
+                for others, before in pairs
+            ]
     if arrival_s is not None:
         columns["arrival_s"] = arrival_s
     return replace(table, **columns)
@@ -61,6 +67,11 @@ def with_attempts(table: RequestTable, retries: int, waits_s: Sequence[float]) -
         place - 1 if number else each * after[row] if after[row] >= 0 else -1
         for place, (row, number) in enumerate(zip(rows, attempt, strict=True))
     ]
+    if table.joins:
+        columns["joins"] = [
+            () if number else tuple(each * other for other in table.joins[row])
+            for row, number in zip(rows, attempt, strict=True)
+        ]
     columns["think_s"] = [next(waits) if number else think_s[row] for row, number in zip(rows, attempt, strict=True)]
     return replace(table, **columns | {"attempt": attempt})
 
@@ -104,6 +115,9 @@ def _tell_rounds_apart(table: RequestTable, columns: dict[str, list[Any]], where
     if table.after:
         pairs = zip(columns["after"], rounds, strict=True)
         columns["after"] = [before if before < 0 else before + number * size for before, number in pairs]
+    if table.joins:
+        joined = zip(columns["joins"], rounds, strict=True)
+        columns["joins"] = [tuple(each + number * size for each in others) for others, number in joined]
     if table.session:
         step = max(table.session) + 1
         columns["session"] = [each + number * step for each, number in zip(columns["session"], rounds, strict=True)]

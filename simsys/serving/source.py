@@ -75,6 +75,9 @@ class Source:
         """Fires when all requests have ended, or when no more are to come."""
         self._left = len(requests)
         self._followers = _followers(requests)
+        self._waits = {request: 1 + len(others) for request, others in enumerate(requests.joins) if others}
+        """By request with several predecessors, how many of them have not ended."""
+        self._dropped = set[int]()  # followers that are not sent any more
         self._order: Sequence[int] = range(len(requests))
         if requests.after:
             self._order = [request for request in self._order if requests.after[request] < 0]
@@ -202,6 +205,9 @@ class Source:
         lost, found = list(self._followers.get(self._first(request), ())), 0
         while lost:
             each = lost.pop()
+            if each in self._dropped:
+                continue
+            self._dropped.add(each)
             found += 1 + self._repetitions(each)
             lost += self._followers.get(each, ())
         return found
@@ -220,7 +226,10 @@ class Source:
             self._next += 1
             self._limit = min(self._limit + 1, len(self._order))
         for follower in followers:
-            self._follow(follower)
+            if follower in self._waits:
+                self._waits[follower] -= 1
+            if not self._waits.get(follower) and follower not in self._dropped:
+                self._follow(follower)
 
     def _follow(self, request: int) -> None:
         think_s = self._requests.think_s[request] if self._requests.think_s else 0.0
@@ -238,5 +247,7 @@ def _followers(requests: RequestTable) -> dict[int, list[int]]:
     followers: dict[int, list[int]] = {}
     for request, other in enumerate(requests.after):
         if other >= 0 and not (requests.attempt and requests.attempt[request]):
-            followers.setdefault(other, []).append(request)
+            joined = requests.joins[request] if requests.joins else ()
+            for each in (other, *joined):
+                followers.setdefault(each, []).append(request)
     return followers

@@ -59,6 +59,12 @@ def impatient(rng: random.Random, requests: RequestTable) -> RequestTable:
         cancel_s=[rng.choice([inf, rng.expovariate(0.2 / short_s)]) for _ in requests.arrival_s],
         cancel_tokens=[rng.choice([0, rng.randint(1, 20)]) for _ in requests.arrival_s],
     )
+    if requests.after:
+        joins = [rng.sample(range(place), min(place, rng.choice([0, 0, 1, 2]))) for place in range(len(requests))]
+        pairs = zip(joins, requests.after, strict=True)
+        requests = replace(
+            requests, joins=[tuple(set(others) - {before}) if before >= 0 else () for others, before in pairs]
+        )
     retries = rng.choice([0, 0, 1, 3])
     if not retries:
         return requests

@@ -42,7 +42,7 @@ SERVING: dict[str, Any] = {
     **HARDWARE,
     **LLAMA,
     "serving": {
-        "disaggregated": {"prefill_replicas": 2, "decode_replicas": 2},
+        "disaggregated": {"prefill_replicas": 2, "decode_replicas": 2, "decode_prefix_caching": True},
         "kv_tiers": [
             {"kind": kind, "capacity": "1 GB", "read_bandwidth": "1 GB/s"} for kind in ("cpu", "ssd", "remote")
         ],
@@ -65,6 +65,8 @@ JOBS: dict[str, Any] = {
     "jobs": [{"name": "a", "gpus": 2}, {"name": "b", "gpus": 2}],
 }
 RARE = {"gpu_failures", "node_failures", "link_failures", "kv_transferred_bytes", "mean_kv_transfer_ms", "gpu_seconds"}
+RARE |= {"completed_sessions", "total_reasoning_tokens"}
+RARE |= {name for name in metrics_by_name() if name.endswith("_session_ms")}
 RARE |= {f"exposed_{axis}_s" for axis in ("context", "data", "expert", "expert_data", "host")}
 
 

@@ -8,6 +8,7 @@ modules, and the builders of parts in `simsys.build`; not the check, nor anythin
 from __future__ import annotations
 
 from simsys.build.rules import (
+    adapters,
     engine,
     experts,
     failures,
@@ -28,6 +29,7 @@ from simsys.build.rules.registry import RULES, Parts, apply_rules, rule
 __all__ = [
     "RULES",
     "Parts",
+    "adapters",
     "apply_rules",
     "engine",
     "experts",

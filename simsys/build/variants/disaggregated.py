@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from simsys.build.modules import module_options
 from simsys.build.rules.experts import shared_experts_problem
@@ -11,18 +12,24 @@ from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
-from simsys.build.variants.variant import Variant, variant
+from simsys.build.variants.variant import Variant, attends_in_parallel, variant
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.serving_options import POOL_DEGREES, DisaggregatedConfig, PoolDegrees
+from simsys.errors import SimsysError
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
 from simsys.model.model import Model
 from simsys.serving.engine import Engine
 from simsys.serving.handover import Handover
+from simsys.serving.layerwise import LayerwiseHandover
 from simsys.serving.source import Source
 
 DISAGGREGATED = ("serving", "disaggregated")
+_SENT = {
+    "after_prefill": "whole once the receiver has room",
+    "layerwise": "layer by layer while its prompt is computed, once the receiver has room for all of it",
+}
 
 
 @variant
@@ -42,8 +49,8 @@ class Disaggregated(Variant):
         degrees = " and ".join(str(pool.layout.tensor * pool.attention_dp) for pool in setup.pools)
         yield (
             f"disaggregated: prefill on {split.prefill_replicas}, decode on {split.decode_replicas} replicas, with "
-            f"{degrees} GPUs per stage; a KV cache is sent whole "
-            "once the receiver has room; requests preempted afterwards are recomputed or swapped where they decode"
+            f"{degrees} GPUs per stage; a KV cache is sent {_SENT[split.transfer]}; "
+            "requests preempted afterwards are recomputed or swapped where they decode"
         )
 
     def scheduler(self, pool: ServingMemory) -> str:
@@ -63,7 +70,11 @@ class Disaggregated(Variant):
         # A separate random stream, so that two routers that draw do not make equal choices.
         decode_router = FRAMEWORKS.get(split.decode_router, Router)(decoding, seed + 1)
         later = split.first_token == "decode"
-        Handover(prefilling, decoding, decode_router, env, probes, token_bytes, answers_later=later)
+        parts = prefilling, decoding, decode_router, env, probes, token_bytes
+        if split.transfer == "layerwise":
+            LayerwiseHandover(*parts, answers_later=later, layers=setup.model.num_layers)
+        else:
+            Handover(*parts, answers_later=later)
         router = module(prefilling, seed, options)
         late_s, api = setup.api_s, setup.api_server()
         return Source(env, setup.requests, router, probes, late_s=late_s, api=api, elsewhere=decoding)
@@ -81,6 +92,26 @@ def modules_of_decoding(parts: Parts, found: Findings) -> None:
         ):
             found.error(place, f"{split.decode_router} sheds requests, which a prefill replica has accepted already")
         known_module(split.decode_scheduler, Scheduler, (*DISAGGREGATED, "decode_scheduler"), found)
+
+
+@rule("serving.disaggregated")
+def layers_one_by_one(parts: Parts, found: Findings) -> None:
+    """Layers are sent by replicas that begin steps on their own, to requests that stay."""
+    config = parts.config
+    split = config.serving.disaggregated if config.serving is not None else None
+    if split is None or split.transfer != "layerwise":
+        return
+    path = (*DISAGGREGATED, "transfer")
+    if config.parallelism.pp_stages > 1:
+        found.error(path, "transfer: layerwise with pp_stages is not available; write after_prefill")
+    if attends_in_parallel(config):
+        found.error(path, "transfer: layerwise with attention_dp is not available; write after_prefill")
+    with suppress(SimsysError):  # an unknown router is reported by another rule
+        if FRAMEWORKS.get(split.decode_router, Router).shares_queue:
+            message = f"transfer: layerwise with decode_router: {split.decode_router} is not available"
+            found.error(path, f"{message}; write after_prefill")
+    if config.workload is not None and config.workload.cancellation is not None:
+        found.error(path, "transfer: layerwise with workload.cancellation is not available; write after_prefill")
 
 
 @rule("workload.cancellation")

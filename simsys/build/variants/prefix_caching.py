@@ -37,15 +37,42 @@ class PrefixCaching(Variant):
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
         """The hashes of blocks, and the replicas with prefix caching."""
         ids = f"block hashes of {setup.requests.hash_block_tokens} tokens, LRU eviction"
-        where = ", on prefill replicas" * (len(setup.pools) > 1)
+        where = "" if len(setup.pools) == 1 else ", on all replicas" if decodes(setup) else ", on prefill replicas"
         yield f"prefix caching: {ids}{where}" if any(setup.requests.hash_ids) else NO_PREFIXES
 
     def kv_cache(self, setup: ServingMemory, pool: ServingMemory, sequences: Sequences) -> PagedKVCache | None:
-        """A cache that shares blocks; None for engines that only decode, which receive whole caches."""
-        if pool.only_decodes:
+        """A cache that shares blocks; None for engines that only decode and receive whole caches."""
+        if pool.only_decodes and not decodes(setup):
             return None
         block_tokens = setup.settings.block_size
         return PrefixCache(pool.engine_blocks, block_tokens, sequences, *setup.chains)
+
+
+def decodes(setup: ServingMemory) -> bool:
+    """Whether decode replicas cache prefixes, too."""
+    split = setup.settings.disaggregated
+    return split is not None and split.decode_prefix_caching
+
+
+@rule("serving.disaggregated")
+def decode_replicas_cache_prefixes(parts: Parts, found: Findings) -> None:
+    """Decode replicas cache prefixes only if prefill replicas do, and their router may look for them only then."""
+    settings = parts.config.serving if parts.serving is None else parts.serving
+    assert settings is not None
+    split = settings.disaggregated
+    if split is None:
+        return
+    path = ("serving", "disaggregated", "decode_prefix_caching")
+    if split.decode_prefix_caching and settings.prefix_caching is False:
+        suggestion = Suggestion([[{"serving.prefix_caching": True}]], "write {} too")
+        found.error(path, "decode replicas cache prefixes, but prefix caching is off", suggestion=suggestion)
+    needs = False
+    with suppress(SimsysError):  # an unknown router is reported by another rule
+        needs = FRAMEWORKS.get(split.decode_router, Router).needs_prefix_caching
+    if needs and not split.decode_prefix_caching:
+        message = f"{split.decode_router} routes by cached prefixes, but decode replicas have none"
+        suggestion = Suggestion([[{".".join(path): True}]], "write {} too")
+        found.error((*path[:2], "decode_router"), message, suggestion=suggestion)
 
 
 @rule("serving.router")

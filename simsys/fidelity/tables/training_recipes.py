@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from simsys.fidelity.tables.deployments import Conditions
 from simsys.fidelity.tables.facts import Facts, facts
@@ -20,9 +20,11 @@ class Recipe(Conditions):
 
     Args:
         set: Values by section and setting of an experiment.
+        largest_tensor: Largest tensor-parallel degree of rows that do not state the degrees; None if it is not known.
         source: Where the recipe stands.
     """
 
+    largest_tensor: PositiveInt | None = None
     set: dict[str, dict[str, Any]] = Field(default_factory=dict)
     source: str
 
@@ -43,3 +45,9 @@ def with_recipe(row: Row, scenario: Mapping[str, Any]) -> dict[str, Any]:
                 found[section] = values | found.get(section, {})
     changed = {section: {**scenario.get(section, {}), **values} for section, values in found.items()}
     return {**scenario, **changed}
+
+
+def largest_tensor(row: Row) -> int | None:
+    """Return the largest tensor-parallel degree of the recipes that a row matches; None if none says it."""
+    holding = (recipe for recipe in facts(TrainingRecipes).recipes if recipe.hold(row))
+    return next((recipe.largest_tensor for recipe in holding if recipe.largest_tensor is not None), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from simsys.fidelity.case import Unsupported
@@ -12,9 +13,11 @@ from simsys.fidelity.tables.hardware_names import torus_of
 from simsys.fidelity.tables.machine_columns import hardware_of_row
 from simsys.fidelity.tables.table import Row
 from simsys.fidelity.tables.training_models import layers_of, model_of
-from simsys.fidelity.tables.training_recipes import with_recipe
+from simsys.fidelity.tables.training_recipes import largest_tensor, with_recipe
 from simsys.fidelity.tables.words import meaning, training_words
 
+STRATEGIES = {"single", "LoRA", "TP", "PP", "CP", "EP", "DP", "DDP", "FSDP", "HSDP", "ZeRO", "ZeRO1", "ZeRO2"}
+"""Parts of the names of strategies."""
 ITERATIONS = 1
 """Simulated iterations; all are equal."""
 _MESH = re.compile(r"\bfsdp \d+ x fsdp_transpose \d+ x data (\d+)", re.IGNORECASE)
@@ -41,15 +44,35 @@ class Degrees:
         """
         tensor, context, pipeline = row.whole("tp", 1), row.whole("cp", 1), row.whole("pp", 1)
         if row.text("dp") == "0":
-            raise Unsupported("the degrees of parallelism are not stated")
+            tensor, context = _likely_division(row, gpus, pipeline)
         whole = tensor * context * pipeline
-        data = row.whole("dp", max(1, gpus // whole))
+        data = gpus // whole if row.text("dp") == "0" else row.whole("dp", max(1, gpus // whole))
         if whole * data != gpus:
             raise Unsupported("the degrees of parallelism do not make the number of GPUs")
         expert = row.whole("ep", 1)
         stated = row.text("virtual_stages")
         virtual = row.whole("virtual_stages", 1) if stated or pipeline == 1 else _likely_chunks(layers, pipeline)
         return cls(tensor, context, pipeline, data, expert, virtual)
+
+
+def _likely_division(row: Row, gpus: int, pipeline: int) -> tuple[int, int]:
+    """Return the tensor- and context-parallel degrees of a row that states only its accumulation steps.
+
+    These give the number of replicas. A recipe says which tensor-parallel degree is the largest; further GPUs of a
+    replica divide sequences.
+
+    Raises:
+        Unsupported: The row does not say how many samples are accumulated, or no recipe is known.
+    """
+    most, accumulated = largest_tensor(row), row.whole("grad_accum", 0)
+    if most is None or not accumulated or not row.text("global_batch"):
+        raise Unsupported("the degrees of parallelism are not stated")
+    replicas = row.whole("global_batch") // (row.whole("micro_batch", 1) * accumulated)
+    if not replicas or gpus % (replicas * pipeline):
+        raise Unsupported("the degrees of parallelism do not make the number of GPUs")
+    each = gpus // (replicas * pipeline)
+    tensor = gcd(each, most)
+    return tensor, each // tensor
 
 
 def _likely_chunks(layers: int, pipeline: int) -> int:
@@ -130,10 +153,8 @@ def _data_parallel(row: Row) -> str:
         Unsupported: The strategy is not known.
     """
     strategy, stage = row.text("strategy"), row.text("zero_stage")
-    if "LoRA" in strategy:
-        raise Unsupported("training of adapters (LoRA) is not modelled")
-    parts = set(re.split(r"[-+_ ]+", re.sub(r"\(.*?\)", "", strategy)))
-    if unknown := parts - {"single", "TP", "PP", "CP", "EP", "DP", "DDP", "FSDP", "HSDP", "ZeRO", "ZeRO1", "ZeRO2"}:
+    parts = set(re.split(r"[-+_ ()]+", strategy.replace("(2D)", ""))) - ({""} if strategy else set())
+    if unknown := parts - STRATEGIES:
         raise Unsupported(f"unknown strategy {sorted(unknown)[0]!r}")
     if "HSDP" in parts or _shard_replicas(row) > 1:
         return "HSDP"

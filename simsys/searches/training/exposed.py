@@ -104,7 +104,7 @@ def _sharded(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces: Piece
         return LeastExchange()
     total: dict[str, float] = {}
     for block, repeat in blocks:
-        gather_s = pieces.collective_s(groups, block.over, GATHER, block.parameter_bytes)
+        gather_s = pieces.collective_s(groups, block.over, GATHER, block.whole_bytes)
         scatter_s = pieces.collective_s(groups, block.over, SCATTER, block.gradient_bytes)
         total[block.over] = total.get(block.over, 0.0) + repeat * (gather_s + scatter_s)
     return LeastExchange(each_s=max(total.values()))

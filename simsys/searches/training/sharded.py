@@ -126,7 +126,7 @@ def _thinned(blocks: Blocks) -> list[tuple[Block, int]]:
 
 def _unit(setup: TrainingSetup, block: Block, groups: Groups, pieces: Pieces) -> Unit:
     """The collectives of a block, found once for its amounts of bytes."""
-    key = block.over, block.parameter_bytes, block.gradient_bytes, setup.shards.weights, groups.whole_key
+    key = block.over, block.whole_bytes, block.gradient_bytes, setup.shards.weights, groups.whole_key
     found = pieces.exchanges.get(key)
     if found is None:
         found = pieces.exchanges[key] = _exchanges(setup, block, groups, pieces)
@@ -138,7 +138,7 @@ def _exchanges(setup: TrainingSetup, block: Block, groups: Groups, pieces: Piece
     pairs = groups.split(block.over, setup.shards.weights)
     sharers, replicas = [one for one, _ in pairs], [other for _, other in pairs]
     shard_bytes = block.gradient_bytes / setup.shards.weights
-    gather, scatter = (GATHER, block.parameter_bytes), (SCATTER, block.gradient_bytes)
+    gather, scatter = (GATHER, block.whole_bytes), (SCATTER, block.gradient_bytes)
     return Exchange(
         pieces.least_s(sharers, *gather),
         pieces.least_s(sharers, *scatter),

@@ -72,6 +72,7 @@ CSV_FORMATS = (
             "turn": ("turn", whole_cell(0)),
             "after": ("after", whole_cell(-1)),
             "think_s": ("think_s", time_text),
+            "joins": ("joins", ids_cell),
             "hash_ids": ("hash_ids", ids_cell),
         },
         others=(HASH_BLOCK,),

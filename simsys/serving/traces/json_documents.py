@@ -8,9 +8,9 @@ from typing import Any
 
 from simsys.errors import TraceError
 from simsys.input_files import parse_json, unreadable
+from simsys.serving.traces.prompt_texts import CHARACTERS_PER_TOKEN, tokens_of
 from simsys.serving.traces.rows import BadRow, Rows, brief, time_value, tokens_value
 
-CHARACTERS_PER_TOKEN = 4
 _SPEAKERS = {"human": 0, "user": 0, "system": 0, "gpt": 1, "assistant": 1, "chatgpt": 1, "bing": 1, "bard": 1}
 
 
@@ -45,7 +45,8 @@ def read_document(path: str, found: object, limit: int | None, *, multi_turn: bo
         if is_it(found):
             return name, read(path, found, limit, multi_turn)
     known = (
-        "JSON lines of mooncake or llmservingsim, a list of ShareGPT conversations, and vLLM's --save-detailed result"
+        "JSON lines of mooncake, aiperf or llmservingsim, a list of ShareGPT conversations, and "
+        "vLLM's --save-detailed result"
     )
     raise TraceError(f"{path}:1: unknown kind of JSON ({_outline(found)}); known: {known}")
 
@@ -114,11 +115,6 @@ def _turns(entry: object) -> list[tuple[int, int]]:
     if not pairs:
         raise BadRow("no question with an answer")
     return pairs
-
-
-def tokens_of(characters: int) -> int:
-    """Estimate the tokens of a text, rounded up; English has about four characters for each."""
-    return -(-characters // CHARACTERS_PER_TOKEN)
 
 
 def _is_vllm(found: object) -> bool:

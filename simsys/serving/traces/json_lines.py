@@ -57,6 +57,10 @@ def keys_like(found: Iterable[str]) -> str:
     return did_you_mean(", ".join(found), [f"{known.time}, {known.prompt}, {known.output}" for known in LINE_FORMATS])
 
 
+class SessionsFoundError(Exception):
+    """Lines of independent requests are followed by a second turn of a session."""
+
+
 def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int | None) -> Rows:
     """Read a trace.
 
@@ -65,12 +69,16 @@ def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int
         first: The first nonblank line, with its number.
         lines: The other lines.
         limit: Largest number of requests; None reads all.
+
+    Raises:
+        SessionsFoundError: If lines belong together, which another reader reads.
     """
     rows = Rows(known.ticks_per_s)
     columns: list[tuple[int, ...]] = []
+    sessions = set[object]()
     for place, (number, line) in enumerate(chain((first,), lines)):
         try:
-            found = _object(line)
+            found = object_of(line)
             time = time_value(known.time, found.get(known.time))
             prompt = tokens_value(known.prompt, found.get(known.prompt))
             output = tokens_value(known.output, found.get(known.output))
@@ -78,6 +86,11 @@ def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int
         except BadRow as why:
             rows.skip(number, why)
             continue
+        session = found.get("session_id")
+        if isinstance(session, str):
+            if session in sessions:
+                raise SessionsFoundError
+            sessions.add(session)
         rows.add(place, time, prompt, output)
         columns.append(ids)
         if len(columns) == limit:
@@ -87,7 +100,8 @@ def read_lines(known: LineFormat, first: Line, lines: Iterator[Line], limit: int
     return rows
 
 
-def _object(line: str) -> dict[str, object]:
+def object_of(line: str) -> dict[str, object]:
+    """The JSON object that a line holds; raises `BadRow` if it holds none."""
     text = line.strip()
     try:
         found, end = _value_at_start(text)  # json.loads is 50 % slower

@@ -17,8 +17,9 @@ from simsys.input_files import not_text, open_text, unreadable
 from simsys.serving.requests import RequestTable
 from simsys.serving.traces.csv_formats import Line, read_column, read_csv
 from simsys.serving.traces.json_documents import parse_document, read_document
-from simsys.serving.traces.json_lines import keys_like, read_lines, recognise
+from simsys.serving.traces.json_lines import SessionsFoundError, keys_like, read_lines, recognise
 from simsys.serving.traces.rows import Rows, Skipped
+from simsys.serving.traces.session_lines import is_sessions, read_sessions
 from simsys.units import LONGEST_S
 
 _MAX_LINE = 65_536  # characters; keeps a file without line ends from being read into memory whole
@@ -34,6 +35,8 @@ class Trace:
         format: Name of the recognised format.
         table: The requests, with times in seconds from the first one.
         timed: True if the format has arrival times.
+        continues: True if later turns of sessions begin with the prompt and the answer before them.
+        answered: True if all lengths of outputs are known; if not, some are 1 and to be replaced.
         unsorted: Rows that were earlier than the previous row; all were sorted by time.
         skipped: Rows that hold no request, by reason.
         remarks: Notes on the format or the order of rows, for readers of results.
@@ -42,6 +45,8 @@ class Trace:
     format: str
     table: RequestTable
     timed: bool
+    continues: bool
+    answered: bool
     unsorted: int
     skipped: tuple[Skipped, ...]
     remarks: tuple[str, ...]
@@ -55,6 +60,7 @@ def read_trace(
     start_s: float = 0.0,
     duration_s: float = math.inf,
     multi_turn: bool = False,
+    block_tokens: int | None = None,
 ) -> Trace:
     """Read a request trace.
 
@@ -68,6 +74,7 @@ def read_trace(
         start_s: Leave out requests before this time, counted from the first one, in seconds of the trace.
         duration_s: Leave out requests this long after `start_s` and later.
         multi_turn: Whether to read whole conversations, where the format has texts, and not only their beginnings.
+        block_tokens: Tokens of a block of `hash_ids` of JSON lines; None for 512.
 
     Returns:
         The requests, with times in seconds from the first one that is kept, and how they were found.
@@ -76,28 +83,37 @@ def read_trace(
         TraceError: If the file cannot be read, is of no known format, holds no request, or lasts too long.
         UsageError: If a number is out of its range.
     """
-    _check_numbers(max_requests, rate_scale, start_s, duration_s)
+    _check_numbers(max_requests, rate_scale, start_s, duration_s, block_tokens)
     limit = max_requests if start_s == 0 and duration_s == math.inf else None
-    name, rows = _read(path, limit, multi_turn=multi_turn)
+    name, rows = _read(path, limit, multi_turn=multi_turn, block_tokens=block_tokens)
     if not rows.times:
         why = f"; {_skips(rows)}" if rows.skipped else ""
         raise TraceError(f"{path}: a trace of format {name} without requests{why}")
     unsorted = sum(after < before for before, after in zip(rows.times, islice(rows.times, 1, None), strict=False))
     kept = _kept(rows, start_s, duration_s, max_requests)
     if not kept:
-        span_s = (max(rows.times) - min(rows.times)) / rows.ticks_per_s
-        when = f"from {start_s:g} s on" if duration_s == math.inf else f"from {start_s:g} s for {duration_s:g} s"
-        raise TraceError(f"{path}: no request {when}; the trace lasts {span_s:g} s")
+        raise _nothing_kept(path, rows, start_s, duration_s)
     remarks = list(rows.notes)
     if unsorted:
         remarks.append(f"{unsorted} of {len(rows.times)} rows were earlier than the row before; sorted by time")
-    notes = [f"format {name}", *remarks, *([_skips(rows)] if rows.skipped else [])]
     _check_length(path, rows, kept, rate_scale)
+    notes = [f"format {name}", *remarks, *([_skips(rows)] if rows.skipped else [])]
     table = _table(rows, kept, rate_scale, tuple(f"trace {path.name}: {note}" for note in notes))
-    return Trace(name, table, rows.timed, unsorted, tuple(rows.skipped.values()), tuple(remarks))
+    facts = name, table, rows.timed, rows.continues, rows.answered, unsorted
+    return Trace(*facts, tuple(rows.skipped.values()), tuple(remarks))
 
 
-def _check_numbers(max_requests: int | None, rate_scale: float, start_s: float, duration_s: float) -> None:
+def _nothing_kept(path: Path, rows: Rows, start_s: float, duration_s: float) -> TraceError:
+    span_s = (max(rows.times) - min(rows.times)) / rows.ticks_per_s
+    when = f"from {start_s:g} s on" if duration_s == math.inf else f"from {start_s:g} s for {duration_s:g} s"
+    return TraceError(f"{path}: no request {when}; the trace lasts {span_s:g} s")
+
+
+def _check_numbers(
+    max_requests: int | None, rate_scale: float, start_s: float, duration_s: float, block_tokens: int | None
+) -> None:
+    if block_tokens is not None and block_tokens < 1:
+        raise UsageError(f"tokens of a block must be at least 1, not {block_tokens}")
     if max_requests is not None and max_requests < 1:
         raise UsageError(f"max_requests must be at least 1, not {max_requests}")
     if not (math.isfinite(rate_scale) and rate_scale > 0):
@@ -132,7 +148,7 @@ def read_lengths(path: Path, column: str) -> list[int]:
     return values
 
 
-def _read(path: Path, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows]:
+def _read(path: Path, limit: int | None, *, multi_turn: bool, block_tokens: int | None) -> tuple[str, Rows]:
     """Distinguish a CSV file, JSON lines and a JSON document by the first line."""
     with _open(path) as file:
         try:
@@ -141,9 +157,18 @@ def _read(path: Path, limit: int | None, *, multi_turn: bool) -> tuple[str, Rows
             if not first[1].lstrip().startswith(_JSON):
                 return read_csv(str(path), chain((first,), lines), limit)
             found = _parsed(first[1])
-            known = recognise(found)
+            name = is_sessions(found) if isinstance(found, dict) else ""
+            known = None if name else recognise(found)
             if known is not None:
-                return known.name, read_lines(known, first, lines, limit)
+                try:
+                    return known.name, read_lines(known, first, lines, limit)
+                except SessionsFoundError:
+                    name = known.name
+                    file.seek(0)
+                    lines = _lines(path, file)
+                    first = _first(path, lines)
+            if name:
+                return name, read_sessions(str(path), name, first, lines, limit, block_tokens)
             rest = file.read()
             if isinstance(found, dict) and rest.strip():
                 raise TraceError(
@@ -221,6 +246,11 @@ def _table(rows: Rows, kept: list[int], rate_scale: float, notes: tuple[str, ...
         index = {rows.places[row]: place for place, row in enumerate(kept)}
         found = [index.get(before, -1) for before in extra["after"]]
         extra["after"] = [before if before < place else -1 for place, before in enumerate(found)]
+        if "joins" in extra:
+            extra["joins"] = [
+                tuple(index[each] for each in others if index.get(each, place) < place) if before >= 0 else ()
+                for place, (others, before) in enumerate(zip(extra["joins"], extra["after"], strict=True))
+            ]
     if "hash_ids" in extra:
         pairs = zip(extra["hash_ids"], prompts, strict=True)
         extra["hash_ids"] = [ids[: prompt // rows.block_tokens] for ids, prompt in pairs]

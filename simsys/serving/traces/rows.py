@@ -52,6 +52,8 @@ class Rows:
     Args:
         ticks_per_s: Unit of the times.
         timed: Whether the format has times at all.
+        continues: Whether each later turn of a session begins with the prompt and the answer before it.
+        answered: Whether all lengths of outputs are known; if not, they are to be drawn.
         block_tokens: Tokens of a block of `hash_ids`.
         times: Arrival time of each request, in ticks from any start.
         prompt_tokens: Tokens of the prompts.
@@ -64,6 +66,8 @@ class Rows:
 
     ticks_per_s: float = 1.0
     timed: bool = True
+    answered: bool = True
+    continues: bool = False
     block_tokens: int = 0
     times: list[float] = field(default_factory=list)
     prompt_tokens: list[int] = field(default_factory=list)

@@ -136,3 +136,64 @@ def test_a_first_token_may_come_from_where_a_request_decodes(lod: str) -> None:
     assert later["mean_tpot_ms"] < at_once["mean_tpot_ms"]
     assert later["mean_e2el_ms"] == at_once["mean_e2el_ms"]
     assert later["completed"] == at_once["completed"]
+
+
+TURNS = {
+    "arrivals": {"kind": "constant", "rate": "1 req/s"},
+    "prompt_tokens": 320,
+    "output_tokens": 81,
+    "sessions": {"turns": 2, "think_time": "100 ms"},
+    "num_requests": 2,
+}
+
+
+@pytest.mark.parametrize("lod", ["medium", "high"])
+def test_a_decode_replica_that_caches_prefixes_fetches_what_it_lacks(lod: str) -> None:
+    """The second turn begins with the first prompt and its answer, of which all but the last token are there."""
+    serving = {"prefix_caching": True, "block_size": 16}
+    whole, less = (
+        simulate(config(lod, split={"decode_prefix_caching": reuse}, serving=serving, workload=TURNS))
+        for reuse in (False, True)
+    )
+    prompts = sum(whole.rows["prompt_tokens"])
+    assert prompts == 320 + 320 + 81 + 320
+    each = whole.metrics["kv_transferred_bytes"] / prompts
+    assert less.metrics["kv_transferred_bytes"] == pytest.approx(each * (prompts - 400))
+    assert less.metrics["kv_reused_share"] == 400 / prompts
+    assert "kv_reused_share" not in whole.metrics
+
+
+def test_runs_with_reuse_are_bit_identical_to_steps() -> None:
+    talk = {
+        "arrivals": {"kind": "poisson", "rate": "100 req/s"},
+        "sessions": {"turns": 4, "think_time": "20 ms"},
+        "prompt_tokens": {"kind": "uniform", "low": 1, "high": 100},
+    }
+    split = {"decode_prefix_caching": True, "decode_router": "prefix_affinity", "decode_replicas": 2}
+    crowded = {"prefix_caching": True, "num_gpu_blocks_override": 90, "block_size": 16}
+    runs, steps = (
+        simulate(config(gpus=3, split=split, serving={**crowded, "stepping": each}, workload=talk))
+        for each in (False, True)
+    )
+    assert timeless(runs) == timeless(steps)
+    assert runs.metrics["kv_transferred_bytes"] == steps.metrics["kv_transferred_bytes"]
+    assert runs.metrics["kv_reused_share"] == steps.metrics["kv_reused_share"] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("split", "serving", "path", "word"),
+    [
+        ({"decode_router": "prefix_affinity"}, {}, "decode_router", "decode replicas have none"),
+        ({"decode_prefix_caching": True}, {"prefix_caching": False}, "decode_prefix_caching", "prefix caching is off"),
+    ],
+)
+def test_reuse_needs_prefix_caching(split: dict[str, Any], serving: dict[str, Any], path: str, word: str) -> None:
+    given = SimulationConfig(
+        hardware={"profile": "dgx-h100", "gpus_per_node": 2},
+        model={"name": "GPT2-Small"},
+        serving={"disaggregated": {**ONE_EACH, **split}, **serving},
+        workload={**TURNS},
+    )
+    (problem,) = check_config(given)
+    assert problem.path == f"serving.disaggregated.{path}"
+    assert word in problem.message

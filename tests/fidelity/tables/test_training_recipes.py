@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.fidelity.tables.table import Row
-from simsys.fidelity.tables.training_recipes import with_recipe
+from simsys.fidelity.tables.training_recipes import largest_tensor, with_recipe
 
 
 def row(**cells: str) -> Row:
@@ -20,3 +20,9 @@ def test_mixtures_of_megatron_bridge_have_whole_experts() -> None:
 def test_other_rows_stay_as_they_are() -> None:
     given = {"parallelism": {"tp_degree": 2}}
     assert with_recipe(row(group="mine", tp="2", ep="1"), given) == given
+
+
+def test_the_largest_tensor_parallel_degree_is_that_of_the_gpu() -> None:
+    rows = [row(group="mlperf_llama2_70b_lora", gpu=gpu) for gpu in ("H100-SXM-80GB", "H200", "GB200")]
+    assert [largest_tensor(each) for each in rows] == [4, 2, 1]
+    assert largest_tensor(row(group="mine", gpu="H100")) is None

@@ -111,7 +111,6 @@ def test_what_the_degrees_leave_is_data_parallel() -> None:
         ({"gpu": "A100-PCIE-40GB"}, "no profile of GPU"),
         ({"arch": "rwkv"}, "no model of kind 'rwkv'"),
         ({"layers": "", "model": ""}, "neither a name nor sizes"),
-        ({"strategy": "LoRA (TP-DP)"}, "LoRA"),
         ({"strategy": "TP-XP"}, "unknown strategy 'XP'"),
         ({**ALONE, "strategy": "ZeRO"}, "stage of ZeRO"),
         ({"precision": "int2"}, "unknown precision 'int2'"),
@@ -274,3 +273,14 @@ def test_replicas_of_sharded_models_are_read_from_the_mesh() -> None:
 def test_a_mixture_with_fewer_layers_is_a_proxy() -> None:
     cells = {**ALONE, "arch": "moe", "model": "DeepSeekV3", "layers": "4", "ep": "8", "strategy": "DDP+EP"}
     assert scenario(**cells)["model"] == {"name": "DeepSeekV3", "sequence_length": 2048, "num_layers": 4}
+
+
+def test_degrees_that_are_not_stated_follow_from_accumulation_and_recipe() -> None:
+    """Of 64 GPUs that accumulate once, 8 replicas have 8 each: tensor-parallel 4 on H100, and half a sequence each."""
+    cells = {"group": "mlperf_llama2_70b_lora", "strategy": "LoRA (TP-CP-DP)", "gpu": "H100-SXM-80GB", "arch": "llama"}
+    degrees = {"dp": "0", "gpus": "64", "nodes": "8", "global_batch": "8", "micro_batch": "1", "pp": "1", "tp": "1"}
+    found = scenario(**{**cells, **degrees}, grad_accum="1")
+    assert found["parallelism"]["strategy"] == "TP_CP_DDP"
+    assert [found["parallelism"][key] for key in ("tp_degree", "cp_degree", "dp_degree")] == [4, 2, 8]
+    assert found["training"]["adapter"]["target_modules"] == ["linear_qkv", "linear_proj"]
+    assert "not stated" in case_of(**{**cells, **degrees, "group": "mine"}, grad_accum="1").reason
