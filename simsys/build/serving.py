@@ -234,7 +234,7 @@ class ServingJob(ServingMemory):
         scheduler.swap = self._first(each.swap_space(pool, team) for each in self.variants)
         if tiers:
             tiers.serve(scheduler)
-        scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
+        scheduler.reserves_prompts = bool(self.settings.scheduler_reserve_full_isl)
         host_speed = self.cluster.spec.host_speed
         intake: Intake | None = tiers.intake if tiers else None
         if intake is None and not pool.only_decodes:
