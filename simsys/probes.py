@@ -107,6 +107,12 @@ class Probe:
     def replica_started(self, rank: int, log: EngineLog) -> None:
         """An engine with this first rank begins; after `log.keep`, it records the use of its KV cache."""
 
+    def image_lookup(self, request: int, hit: bool) -> None:
+        """An image of a request has been looked up in the encoder cache; again after each preemption."""
+
+    def images_encoded(self, rank: int, images: int, started_s: float, ended_s: float) -> None:
+        """A pass over images has ended, on the engine with this first rank."""
+
     def kv_transferred(self, request: int, started_s: float, ended_s: float, nbytes: float) -> None:
         """The KV cache of a request, `nbytes` on all ranks together, has gone from one replica to another."""
 
@@ -192,6 +198,8 @@ class Probes:
     request_rejected: tuple[Callable[[int, str, float], None], ...]
     request_cancelled: tuple[Callable[[int, Cancelled], None], ...]
     replica_started: tuple[Callable[[int, EngineLog], None], ...]
+    image_lookup: tuple[Callable[[int, bool], None], ...]
+    images_encoded: tuple[Callable[[int, int, float, float], None], ...]
     kv_transferred: tuple[Callable[[int, float, float, float], None], ...]
     kv_reused: tuple[Callable[[int, int, int], None], ...]
     kv_loaded: tuple[Callable[[int, Mapping[str, int], float, float], None], ...]

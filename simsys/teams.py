@@ -71,6 +71,10 @@ class Team:
         copies = [start.start(op) if after is None else start.start_after(op, after) for op in ops]
         return self._executor.wait(self.group.ranks[0], copies)
 
+    def beside(self, plan: ForwardPass) -> Team:
+        """The same ranks with another model, such as an encoder beside a language model."""
+        return Team(self.group, plan, self._executor)
+
     @property
     def groups(self) -> tuple[Group, ...]:
         """The ranks of each pipeline stage."""

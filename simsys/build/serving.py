@@ -38,6 +38,7 @@ from simsys.serving.deadline import Deadline
 from simsys.serving.engine import Engine
 from simsys.serving.engine_log import EngineLog
 from simsys.serving.host_costs import HostCosts
+from simsys.serving.images_in_prompts import ImagesInPrompts, with_images
 from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.kv_connector import KVConnector
@@ -234,6 +235,8 @@ class ServingJob(ServingMemory):
         scheduler.swap = self._first(each.swap_space(pool, team) for each in self.variants)
         if tiers:
             tiers.serve(scheduler)
+        if pool.encoder is not None and isinstance(scheduler, ImagesInPrompts):
+            scheduler.encode_with(pool.encoder.engine(self.requests, team, executor.probes))
         scheduler.reserves_prompts = bool(self.settings.scheduler_reserve_full_isl)
         host_speed = self.cluster.spec.host_speed
         intake: Intake | None = tiers.intake if tiers else None
@@ -262,6 +265,8 @@ class ServingJob(ServingMemory):
         special = next(filter(None, (each.scheduler(pool) for each in self.variants)), "")
         name, own = (special, {}) if special else (settings.scheduler, settings.options)
         module = FRAMEWORKS.get(name, Scheduler)
+        if pool.encoder is not None:
+            module = with_images(module)
         limits = {key: getattr(settings, key) for key in SCHEDULER_LIMITS if key in module.Options.model_fields}
         _, options = module_options(name, Scheduler, {**limits, **own}, "serving.options")
         prefill: type[PrefillPhase] = FRAMEWORKS.get(settings.prefill, PrefillPhase)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from simsys.build.encoder_setup import EncoderSetup
+from simsys.build.images import image_in
 from simsys.build.serving_setup import ServingSetup
 from simsys.errors import InfeasibleError, UsageError
 from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
@@ -24,10 +26,18 @@ class ServingMemory(ServingSetup):
         return each + of_sequences / self.contexts.mean_tokens if of_sequences else each
 
     @cached_property
+    def encoder(self) -> EncoderSetup | None:
+        """The encoder of images on the ranks of a replica; None without images, and where prompts are elsewhere."""
+        image, given = image_in(self.config, self.model), self.settings.multimodal
+        if image is None or given is None or self.only_decodes:
+            return None
+        return EncoderSetup(given, self.model, image, self.layout.tensor, self.settings.max_num_batched_tokens)
+
+    @cached_property
     def fixed_by_stage(self) -> list[dict[str, float]]:
         """Memory of a GPU of each stage without the KV cache, by component."""
         tied = self.model.tied_parameters > 0.0
-        held = []
+        held = list[dict[str, float]]()
         for stage, without in zip(self.stages, self.plain_stages, strict=True):
             parts = serving_memory(
                 stage,
@@ -37,6 +47,9 @@ class ServingMemory(ServingSetup):
                 context_bytes=self.engine.memory_context,
                 tied=tied,
             )
+            if self.encoder is not None and not held:
+                peak = max(parts["activations"], self.encoder.activation_bytes(self.precision))
+                parts |= {"activations": peak, "encoder_cache": self.encoder.cache_bytes(self.precision)}
             adapters = parts["weights"] - weight_bytes(without, self.precision, tied=tied)
             if adapters:
                 parts = {"weights": parts["weights"] - adapters, "adapters": adapters, **_without_weights(parts)}

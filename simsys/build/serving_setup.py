@@ -8,7 +8,9 @@ from typing import Self
 
 from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
+from simsys.build.encoder_setup import with_placed_tower
 from simsys.build.expert_setup import ExpertSetup
+from simsys.build.images import with_image_tokens
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.build.serving_precision import precision_of
 from simsys.config.engine_schema import CudaGraphs, EngineProfile
@@ -101,7 +103,8 @@ class ServingSetup:
     @cached_property
     def requests(self) -> RequestTable:
         """The requests of the run, as clients send them."""
-        return requests_of(self.config, self.starts_s, self.drawn_requests)
+        table = requests_of(self.config, self.starts_s, self.drawn_requests)
+        return with_image_tokens(table, self.config, self.model)
 
     @property
     def num_requests(self) -> int:
@@ -174,7 +177,7 @@ class ServingSetup:
     def _stages(self, model: Model) -> list[ForwardPass]:
         given, factors = self.config.parallelism, self.engine.launch_factors
         return replica_stages(
-            model,
+            with_placed_tower(model, self.settings.multimodal),
             tensor=self.layout.tensor,
             stages=self.layout.pipeline,
             stage_layers=given.stage_layers,

@@ -20,9 +20,11 @@ from simsys.framework import FRAMEWORKS, DataParallel
 from simsys.model.adapters import Adapters, with_trained_adapters
 from simsys.model.batch import Batch
 from simsys.model.model import Model
+from simsys.model.multi_token import with_predicted_tokens
 from simsys.model.windows import in_training
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import Recompute
+from simsys.parallel.expert_load import expected_copies
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.pipeline_schedule import Schedule
@@ -58,6 +60,8 @@ class TrainingSetup:
     def trained_model(self) -> Model:
         """The model with its windows applied to sequences of this length, and with adapters if these are trained."""
         model = in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
+        if self.settings.mtp_layers:
+            model = with_predicted_tokens(model, self.settings.mtp_layers)
         given = self.settings.adapter
         if given is None:
             return model
@@ -99,12 +103,20 @@ class TrainingSetup:
             self.trained_model,
             self.layout.tensor,
             self.config.parallelism.sequence_parallel,
-            experts=(
-                Experts(self.layout.expert, load, whole=self.layout.whole_experts) if self.layout.expert > 1 else None
-            ),
+            experts=self._experts(load) if self.layout.expert > 1 else None,
             context_degree=self.layout.context,
             overlap=self.config.parallelism.tp_overlap,
+            expert_overlap=self.config.parallelism.expert_overlap,
         )
+
+    def _experts(self, load: float) -> Experts:
+        """The division of experts; DeepEP sends a token once to each node of its experts, in one node to each GPU."""
+        layout, copies = self.layout, 0.0
+        if self.config.parallelism.expert_dispatch == "deepep":
+            each = 1 if layout.whole_experts else layout.tensor
+            nodes = -(-layout.expert * each // self.cluster.gpus_per_node)
+            copies = expected_copies(self.model.experts_per_token, nodes if nodes > 1 else layout.expert)
+        return Experts(layout.expert, load, whole=layout.whole_experts, copies=copies)
 
     @cached_property
     def plans(self) -> list[list[TrainingPlan]]:
@@ -130,6 +142,7 @@ class TrainingSetup:
             per_step_s=self.engine.per_step,
             attention_effort=attention_effort(self.settings.attention, self.cluster.gpu.nccl),
             elementwise=self.engine.elementwise or 1.0,
+            expert_elementwise=self.engine.expert_elementwise or self.engine.elementwise or 1.0,
             eager_scores=self.settings.attention == "eager",
             eager_norms=self.settings.norms == "eager",
             cast_bytes_per_weight=self.engine.cast_bytes_per_weight or 0.0,

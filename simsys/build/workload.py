@@ -9,6 +9,7 @@ from pathlib import Path
 
 from simsys.build.cancellation import with_cancellation
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
+from simsys.build.images import draw_images
 from simsys.build.session_turns import (
     between_turns,
     lengths_of,
@@ -53,6 +54,10 @@ def build_requests(workload: WorkloadConfig, seed: int, base_folder: Path) -> Re
     else:
         table = _traced(workload, workload.trace, seed, base_folder)
     table = _belonging(workload, table, seed)
+    if workload.images is not None:
+        if table.session:
+            raise UsageError("images in conversations are not modelled; use a trace of lone requests, or no images")
+        table = replace(table, images=draw_images(workload.images, len(table), seed, base_folder))
     if workload.cancellation is None:
         return table
     return with_cancellation(workload.cancellation, table, seed, base_folder)

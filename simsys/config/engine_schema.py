@@ -104,6 +104,8 @@ class EngineProfile(Profile):
             it to 16 bit, and as many in the backward pass, for its gradient; left out, 0.
         elementwise: Bytes that the element-wise kernels of a training step move, divided by the bytes of the fused
             kernels of Megatron-LM; left out, 1.
+        expert_elementwise: The same for the element-wise kernels of routed experts: their activation, and sorting,
+            padding, quantising and summing up the copies of tokens; left out, as `elementwise`.
     """
 
     platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] | None = None
@@ -128,5 +130,6 @@ class EngineProfile(Profile):
     kv_precisions: Annotated[tuple[DType, ...], Field(min_length=1)] | None = None
     backward_per_layer_factor: Annotated[float, Field(strict=True, gt=0, le=100)]
     elementwise: Annotated[float, Field(strict=True, gt=0, le=100)] | None = None
+    expert_elementwise: Factor | None = None
     loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None
     cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None

@@ -98,7 +98,9 @@ def lacking(subject: Subject) -> list[str]:
 
 
 def value_error(subject: Subject, metric: str, metrics: Mapping[str, Any]) -> Mapping[str, Any] | str:
-    """The error of a metric of a run: ``rows``, ``median`` and ``nine_of_ten``; or a note on the missing measurements.
+    """The error of a metric of a run, or a note on the missing measurements.
+
+    An error has ``rows``, ``median``, ``nine_of_ten`` and, in newer files, ``band``.
 
     Args:
         subject: The run.
@@ -179,9 +181,13 @@ def _lacking(facet: str, found: Mapping[str, Any]) -> str:
 
 
 def _errors(found: Mapping[str, Any], what: str, where: str) -> str:
+    band = ""
+    if "band" in found:  # of files since 2026-11-26
+        low, high = (f"{100 * end:+.0f}" for end in found["band"])
+        band = f", 80 % band {low} to {high} %"
     return (
         f"(n = {found['rows']:,} measured {what}, {where}): "
-        f"median {100 * found['median']:.0f} %, p90 {100 * found['nine_of_ten']:.0f} %"
+        f"median {100 * found['median']:.0f} %, p90 {100 * found['nine_of_ten']:.0f} %{band}"
     )
 
 

@@ -19,6 +19,7 @@ from simsys.config.changes import Changeable
 from simsys.config.cluster import HardwareConfig
 from simsys.config.economics import EconomicsConfig
 from simsys.config.hardware import own_folders
+from simsys.config.images import with_encoder
 from simsys.config.lab import LabConfig
 from simsys.config.loader import read_sources, validate_all
 from simsys.config.model import ModelConfig
@@ -171,6 +172,7 @@ class SimulationConfig(Changeable):
     @classmethod
     def _aliases(cls, data: Any) -> Any:
         """Move ``training.num_nodes`` to the hardware, where it belongs."""
+        data = with_encoder(data)
         if isinstance(data, dict) and "chakra" in data:
             message = "a replay of Chakra traces is no scenario; carry it out with simsys chakra replay FILE"
             raise invalid_at(("chakra",), message, data["chakra"])

@@ -25,6 +25,7 @@ _LENGTHS = (
     ("ReasoningConfig", "tokens"),
     ("CancellationConfig", "after_tokens"),
     ("PrefixesConfig", "tokens"),
+    ("ImagesConfig", "per_request"),
 )
 _TIMES = (("SessionsConfig", "think_time"), ("TraceConfig", "think_time"), ("CancellationConfig", "after"))
 _COUNT = {"type": "integer", "minimum": 1}

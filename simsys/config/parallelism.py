@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, WithJsonSchema
 
@@ -76,8 +76,11 @@ class ParallelismConfig(FrozenModel):
     the matrix products of tensor parallelism so that communication overlaps with them. `scatter_gather` divides the
     activations that a pipeline stage sends among the tensor-parallel ranks. With `p2p_overlap` a stage computes during
     its sends. With `expert_tp_degree` 1, tensor parallelism leaves experts whole, and `ep_degree` divides them among
-    its ranks, too. `expert_skew` is the load of the busiest expert-parallel rank divided by the mean.
-    `expert_capacity_factor` is the capacity of an expert divided by its mean load; further tokens are dropped.
+    its ranks, too. With `expert_dispatch` ``deepep``, as by DeepEP and HybridEP, a token is sent once to each node of
+    its experts, in one node to each GPU. `expert_overlap` hides all-to-alls behind computation, as Megatron-LM's
+    ``--overlap-moe-expert-parallel-comm``. `expert_skew` is the load of the busiest expert-parallel rank divided by
+    the mean. `expert_capacity_factor` is the capacity of an expert divided by its mean load; further tokens are
+    dropped.
 
     In serving, a replica has `attention_dp` data-parallel ranks of `tp_degree` GPUs, each with its own requests and KV
     cache. Their experts are divided among all GPUs of the replica: among `ep_degree` groups, and within each by tensor
@@ -91,6 +94,8 @@ class ParallelismConfig(FrozenModel):
         "context_parallel_size": "cp_degree",
         "expert_model_parallel_size": "ep_degree",
         "expert_tensor_parallel_size": "expert_tp_degree",
+        "overlap_moe_expert_parallel_comm": "expert_overlap",
+        "moe_token_dispatcher_type": "expert_dispatch",
         "pipeline_parallel_size": "pp_stages",
         "pipeline_model_parallel_size": "pp_stages",
         "pp_degree": "pp_stages",
@@ -125,6 +130,13 @@ class ParallelismConfig(FrozenModel):
     expert_tp_degree: PositiveInt | None = Field(
         default=None,
         description="Tensor-parallel degree of routed experts in training: 1 or, by default, tp_degree",
+    )
+    expert_dispatch: Literal["all_to_all", "deepep"] = Field(
+        default="all_to_all",
+        description="How training sends tokens: once to each expert, or (deepep) to each node or GPU of its experts",
+    )
+    expert_overlap: bool = Field(
+        default=False, description="Overlap the all-to-alls of experts with the computation of other micro-batches"
     )
     expert_skew: Annotated[float, Field(ge=1, le=1e6)] = Field(
         default=1.0, description="Load of the busiest expert-parallel rank, divided by the mean"

@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
 from simsys.config.engine_defaults import Release
 from simsys.config.experts import ExpertsConfig
+from simsys.config.images import MultimodalConfig
 from simsys.config.kv_tiers import KVOffloadConfig, KVTierConfig
 from simsys.config.serving_options import (
     ApiServerConfig,
@@ -103,6 +104,10 @@ class ServingConfig(FrozenModel):
         "long_prefill_token_threshold": "options.long_prefill_token_threshold",
         "speculative_config": "speculative",
         "num_speculative_tokens": "speculative.draft_tokens",
+        "mm_encoder_tp_mode": "multimodal.mm_encoder_tp_mode",
+        "mm_enable_dp_encoder": "multimodal.mm_encoder_tp_mode",
+        "max_num_encoder_input_tokens": "multimodal.max_num_encoder_input_tokens",
+        "encoder_cache_size": "multimodal.encoder_cache_size",
     }
 
     engine: str = Field(
@@ -189,6 +194,9 @@ class ServingConfig(FrozenModel):
     lora: LoraConfig | None = Field(default=None, description="LoRA adapters that are served together with the model")
     experts: ExpertsConfig | None = Field(
         default=None, description="Dispatch, popularity and balance of the experts of a mixture"
+    )
+    multimodal: MultimodalConfig | None = Field(
+        default=None, description="The encoder of images: its limits in a step, its cache and its parallelism"
     )
     passes: str | None = Field(
         default=None,

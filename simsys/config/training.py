@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, ModelWrapValidatorHandler, PositiveInt, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, NonNegativeInt, PositiveInt, model_validator
 
 from simsys.config.adapter import AdapterConfig
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
@@ -41,6 +41,7 @@ class TrainingConfig(FrozenModel):
         "recompute_granularity": "activation_recompute",
         "gradient_checkpointing": "activation_recompute",
         "peft": "adapter",
+        "mtp_num_layers": "mtp_layers",
     }
 
     batch_size_per_gpu: PositiveInt = Field(
@@ -76,6 +77,9 @@ class TrainingConfig(FrozenModel):
     )
     engine: str = Field(
         default="pytorch", description="Engine profile (simsys list engines), such as pytorch or megatron"
+    )
+    mtp_layers: NonNegativeInt = Field(
+        default=0, description="Layers that predict further tokens, each with a pass through the head (DeepSeek-V3)"
     )
     adapter: AdapterConfig | None = Field(
         default=None, description="Low-rank adapters that are trained instead of the weights"

@@ -14,6 +14,7 @@ from simsys.config.arrivals import Arrivals, expected_arrivals
 from simsys.config.base import invalid
 from simsys.config.cancellation import CancellationConfig
 from simsys.config.discriminators import Part, PositiveFloat
+from simsys.config.images import ImagesConfig
 from simsys.config.lengths import Length, Time
 from simsys.config.sessions import NO_TIME, ReasoningConfig, SessionsConfig
 from simsys.units import NonNegativeSeconds, Seconds
@@ -108,6 +109,9 @@ class WorkloadConfig(Part):
     sessions: SessionsConfig | None = Field(default=None, description="Conversations of several turns")
     reasoning: ReasoningConfig | None = Field(default=None, description="Tokens of thought before each answer")
     prefixes: PrefixesConfig | None = Field(default=None, description="System prompts that requests share")
+    images: ImagesConfig | None = Field(
+        default=None, description="Images of requests, after the text of their prompts"
+    )
     priorities: Annotated[dict[int, PositiveFloat], Field(min_length=1)] | None = Field(
         default=None, description="Relative frequency of each priority"
     )
@@ -221,6 +225,8 @@ class WorkloadConfig(Part):
         if self.reasoning is not None and self.output_tokens.kind == "trace":
             raise invalid("reasoning adds to outputs that are drawn; output_tokens of kind trace are whole already")
         conversations = self.sessions is not None or (self.trace is not None and self.trace.multi_turn)
+        if conversations and self.images is not None:
+            raise invalid("images in conversations are not modelled; remove the conversations or images")
         if conversations and self.arrivals.kind == "closed_loop":
             raise invalid(
                 "conversations are a closed loop already, as each turn waits for the one before; arrivals of kind "

@@ -107,6 +107,7 @@ FREE = (
     Free("engine", "per_request", 1e-4, 1.0, SERVING, SECONDS),
     Free("engine", "all_reduce", 5e-7, 5e-5, SERVING, SECONDS),
     Free("engine", "elementwise", 0.3, 5.0, TRAINING),
+    Free("engine", "expert_elementwise", 0.3, 20.0, TRAINING),
     Free("engine", "communication_share", 0.002, 0.5, TRAINING),
     Free("engine", "loss_bytes_per_logit", 4.0, 120.0, TRAINING),
     Free("gpu", "efficiency.gemm", 0.2, 1.0, RUNS, column="compute"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from simsys.config.hardware import Named
 from simsys.fidelity.case import LOST, Case, Figures, Run
-from simsys.fidelity.coefficients import Coefficient, from_unit, overlay_with
+from simsys.fidelity.coefficients import Coefficient, from_unit, overlay_with, parents_of
 from simsys.fidelity.predict import Overlay, Simulations, outcome_of
 from simsys.fidelity.slopes import Vector
 from simsys.user_modules import UserModules
@@ -26,6 +27,8 @@ STEP = 0.02
 
 FIRST = 16
 """Runs whose dependences are found first, then of about twice as many others with guesses from these, and so on."""
+ALIKE = 3
+"""Runs from which a guess comes: a coefficient that it lacks costs more simulations than some that it has in vain."""
 
 Moved: TypeAlias = tuple[Figures, Mapping[int, Figures]]
 """The figures of a run, and those with one coefficient moved, by its place; without those that change nothing."""
@@ -85,11 +88,12 @@ class Derivatives:
         values = [from_unit(each, float(place)) for each, place in zip(coefficients, places, strict=True)]
         moved = [from_unit(each, float(place)) for each, place in zip(coefficients, places + steps, strict=True)]
         names = [(each.named[0], each.path, each.column) for each in coefficients]
+        parents = parents_of(coefficients)
         known: list[tuple[frozenset[object], frozenset[object]]] = []
         for batch in self._batches(rows):
             guesses = [self._guess(own, names, known) for own in batch]
             tasks = [
-                self._moves(own, coefficients, values, moved, likely)
+                self._moves(own, coefficients, values, moved, likely - self._hidden(own[0], coefficients, parents))
                 for own, likely in zip(batch, guesses, strict=True)
             ]
             for own, (usual, changed) in zip(batch, self.simulations.each(moved_figures, tasks), strict=True):
@@ -123,14 +127,20 @@ class Derivatives:
         names: Sequence[object],
         known: Sequence[tuple[frozenset[object], frozenset[object]]],
     ) -> frozenset[int]:
-        """Return the coefficients on which a run probably depends: those of the run that is most like it."""
+        """Return the coefficients on which a run probably depends: those of the runs that are most like it."""
         if self.likely is not None:
             return frozenset(int(place) for place in np.flatnonzero(self.likely[list(own)].any(axis=0)))
         if not known:
             return frozenset()
         traits = self._traits(own[0])
-        _, alike = max(known, key=lambda each: len(each[0] & traits))
-        return frozenset(place for place, name in enumerate(names) if name in alike)
+        alike = nlargest(ALIKE, known, key=lambda each: len(each[0] & traits))
+        expected = frozenset[object]().union(*(own for _, own in alike))
+        return frozenset(place for place, name in enumerate(names) if name in expected)
+
+    def _hidden(self, row: int, coefficients: Sequence[Coefficient], parents: Sequence[int | None]) -> frozenset[int]:
+        """Return the coefficients of parents whose children replace them in a row."""
+        own = [place for place, each in enumerate(coefficients) if each.named in self.read[row]]
+        return frozenset(parent for place in own if (parent := parents[place]) is not None)
 
     def _moves(
         self,
@@ -171,25 +181,22 @@ def moved_figures(task: tuple[Moves, Sequence[str], UserModules]) -> Moved:
 
     usual = simulated(())
     found = {place: simulated((place,)) for place in sorted(moves.likely)}
-    found |= dict(_changing([place for place in moves.moved if place not in moves.likely], usual, simulated))
+    for place in _changing(moves, usual, simulated):
+        found[place] = simulated((place,))
     return usual, {place: figures for place, figures in sorted(found.items()) if figures != usual}
 
 
-def _changing(
-    places: Sequence[int], usual: Figures, simulated: Callable[[Sequence[int]], Figures]
-) -> Iterator[tuple[int, Figures]]:
-    """Yield the places whose steps change the figures, with these; places that change nothing are tested together."""
-    if not places:
+def _changing(moves: Moves, usual: Figures, simulated: Callable[[Sequence[int]], Figures]) -> Iterator[int]:
+    """Yield the unlikely places that may change the figures: all are moved together, then those of each dtype."""
+    others = [place for place in moves.moved if place not in moves.likely]
+    if not others or simulated(others) == usual:
         return
-    figures = simulated(places)
-    if figures == usual:
-        return
-    if len(places) == 1:
-        yield places[0], figures
-        return
-    half = len(places) // 2
-    yield from _changing(places[:half], usual, simulated)
-    yield from _changing(places[half:], usual, simulated)
+    groups: dict[str, list[int]] = {}
+    for place in others:
+        groups.setdefault(moves.coefficients[place].path[-1], []).append(place)
+    for group in groups.values():
+        if len(group) == 1 or simulated(group) != usual:
+            yield from group
 
 
 def _change(figure: str, usual: Figures, moved: Figures) -> float:

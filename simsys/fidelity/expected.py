@@ -13,6 +13,7 @@ from simsys.build.regimes import regimes_of
 from simsys.config.expected_errors import ALL, load_of
 from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Named
+from simsys.fidelity.bands import band_of
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.choices import ASKED, choices_of
 from simsys.fidelity.errors import errors_of
@@ -150,7 +151,7 @@ def _document(rows: Mapping[Place, Sequence[Prediction]]) -> dict[str, Any]:
     return found
 
 
-def _errors(rows: Sequence[Prediction]) -> dict[str, float]:
+def _errors(rows: Sequence[Prediction]) -> dict[str, Any]:
     errors = errors_of(rows)
     assert errors.median_error is not None
     assert errors.p90_error is not None
@@ -158,4 +159,5 @@ def _errors(rows: Sequence[Prediction]) -> dict[str, float]:
         "rows": errors.predicted,
         "median": round(errors.median_error, 3),
         "nine_of_ten": round(errors.p90_error, 3),
+        "band": [round(end, 3) for end in band_of([each.error for each in rows])],
     }

@@ -24,8 +24,8 @@ STEPS = 16
 """Largest number of steps."""
 LITTLE = 0.002
 """Relative gain below which a search measures derivatives anew, or ends."""
-PARTS, RENEWALS = 3, 1
-"""The number of parts of the rows, and the number of these whose derivatives are measured anew in a search."""
+RENEWALS = 1
+"""How often a search measures derivatives anew, each time for another part of the rows."""
 STARTS = 4
 """Number of places from which the expected errors are minimised."""
 AWAY = 0.15
@@ -121,7 +121,7 @@ class Search:
             if gain >= LITTLE:
                 continue
             if self.measures and self._renewals < RENEWALS:
-                self.model = self.problem.renewed(self.model, self._renewals, PARTS)
+                self.model = self.problem.renewed(self.model, self._renewals + 1)
                 self._renewals += 1
             elif not self.measures and self._renewals < RENEWALS and len(self.problem.known) > 1:
                 self.model = self.problem.known[-1].moved(self.places, self.model.errors, self.counted)

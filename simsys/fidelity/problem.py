@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from simsys.fidelity.derivatives import STEP, Derivatives
 from simsys.fidelity.predict import Overlay, Simulations
 from simsys.fidelity.slopes import Slopes, Vector
 
+PARTS = 3
+"""Parts of the rows; derivatives are measured for one at a time, and other rows have those of the nearest row."""
+MANY = 400
+"""Rows up to which derivatives are measured for all rows."""
 PULL = 0.03
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
 from the same coefficient of the profile that its profile extends."""
@@ -72,8 +76,10 @@ class Problem:
             candidates = coefficients_of(frozenset().union(*self.read), free)
         self.weights = _weights(self.cases)
         places = np.array([to_unit(each, each.start) for each in candidates])
-        everything = np.ones(len(self.cases), bool)
-        measured = Derivatives(self.cases, self.read, simulations, self._base).at(candidates, places, everything)
+        self._parts = PARTS if len(self.cases) > MANY else 1
+        some = self._part(0)
+        measured = Derivatives(self.cases, self.read, simulations, self._base).at(candidates, places, some)
+        self._borrow(measured, some)
         rows, fitted = _kept(candidates, measured)
         self.left_alone = {
             str(each): count
@@ -101,19 +107,41 @@ class Problem:
         found[counted] = [log_error(each) for each in self._simulations.predict(cases, self.overlay(places))]
         return found
 
-    def renewed(self, slopes: Slopes, part: int, parts: int) -> Slopes:
+    def renewed(self, slopes: Slopes, part: int) -> Slopes:
         """Return slopes with derivatives that are measured anew, for a part of the rows of each source.
 
         Args:
             slopes: The slopes.
-            part: 0 for the first of every `parts` rows of a source, GPU and engine, 1 for the second …
-            parts: The number of parts.
+            part: 0 for the first of every `PARTS` runs of a source, GPU and engine, 1 for the second …
         """
-        rows = _part(self.cases, part, parts)
+        rows = self._part(part)
         measure = Derivatives(self.cases, self.read, self._simulations, self._base, self.known[0].values != 0.0)
         found = slopes.renewed(measure.at(self.coefficients, slopes.places, rows), rows)
         self.known.append(found)
         return found
+
+    def _part(self, part: int) -> NDArray[np.bool_]:
+        """Return which rows are of a part of the runs of each kind of row, in the order of the table."""
+        runs: dict[Hashable, dict[object, int]] = {}
+        found = []
+        for kind, case in zip(self._kinds(), self.cases, strict=True):
+            places = runs.setdefault(kind, {})
+            found.append(places.setdefault(case.run, len(places)) % self._parts == part % self._parts)
+        return np.array(found)
+
+    def _kinds(self) -> list[Hashable]:
+        return [
+            (case.group, *case.setting, case.metric, read) for case, read in zip(self.cases, self.read, strict=True)
+        ]
+
+    def _borrow(self, measured: Vector, some: NDArray[np.bool_]) -> None:
+        """Give rows that were not measured the derivatives of the nearest row of their kind in the table."""
+        nearest: dict[Hashable, list[int]] = {}
+        kinds = self._kinds()
+        for row in np.flatnonzero(some):
+            nearest.setdefault(kinds[row], []).append(int(row))
+        for row in np.flatnonzero(~some):
+            measured[row] = measured[min(nearest[kinds[row]], key=lambda other: abs(other - row))]
 
 
 def _kept(candidates: Sequence[Coefficient], measured: Vector) -> tuple[list[int], list[int]]:
@@ -150,16 +178,6 @@ def _pulls(coefficients: Sequence[Coefficient]) -> Vector:
         if parent is not None:
             found[place, parent] = -PULL
     return found
-
-
-def _part(cases: Sequence[Case], part: int, parts: int) -> NDArray[np.bool_]:
-    """Return which cases are of a part of the runs of each group and setting, in the order of the table."""
-    runs: dict[tuple[str, ...], dict[object, int]] = {}
-    found = []
-    for case in cases:
-        places = runs.setdefault((case.group, *case.setting), {})
-        found.append(places.setdefault(case.run, len(places)) % parts == part)
-    return np.array(found)
 
 
 def _weights(cases: Sequence[Case]) -> Vector:

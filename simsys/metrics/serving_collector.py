@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.collector import MetricsCollector
+from simsys.metrics.image_log import ImageLog
 from simsys.metrics.replica_log import ReplicaLog
 from simsys.metrics.serving import serving_metrics
 from simsys.metrics.serving_log import ServingLog
@@ -47,7 +48,7 @@ class ServingMetrics(MetricsCollector):
         if stop is not None:
             stop.watch(self.log)
         self.replica_log = ReplicaLog(gpus_per_replica)
-        self.tier_log = TierLog()
+        self.tier_log, self.image_log = TierLog(), ImageLog()
         self.slo = slo
 
     def replica_started(self, rank: int, log: EngineLog) -> None:
@@ -142,6 +143,15 @@ class ServingMetrics(MetricsCollector):
         """Record that a request continues on another replica."""
         self.replica_log.transferred(ended_s - started_s, nbytes)
 
+    def image_lookup(self, request: int, hit: bool) -> None:
+        """Count look-ups in encoder caches; after a preemption, an image is looked up again."""
+        if not self.log.preemptions[request]:
+            self.image_log.looked_up(hit)
+
+    def images_encoded(self, rank: int, images: int, started_s: float, ended_s: float) -> None:
+        """Record a pass of an encoder."""
+        self.image_log.passed(rank, images, ended_s - started_s)
+
     def kv_reused(self, request: int, hit_tokens: int, query_tokens: int) -> None:
         """Count what is not sent to decode replicas."""
         self.replica_log.reused_tokens += hit_tokens
@@ -170,7 +180,15 @@ class ServingMetrics(MetricsCollector):
         tiers = self.tier_log.metrics(self.log.prefix_queries, measured["mean_ttft_ms"], measured["completed"])
         if tiers:
             measured["prefix_cache_hits"] -= sum(self.tier_log.hit_tokens.values())
-        return {**measured, **tiers, **self.replica_log.metrics(end_s)}
+        return {**measured, **tiers, **self._of_images(measured), **self.replica_log.metrics(end_s)}
+
+    def _of_images(self, measured: Mapping[str, Any]) -> dict[str, Any]:
+        table = self.log.requests
+        if table.image is None:
+            return {}
+        images = [len(table.images[request]) for request in self.log.completed.nonzero()[0].tolist()]
+        engines = len(self.log.engine_logs)
+        return self.image_log.metrics(images, table.image.prompt_tokens, measured["duration"], engines, measured)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request."""

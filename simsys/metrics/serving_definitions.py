@@ -95,6 +95,14 @@ _LOADS = (
     ("max_kv_load_ms", "ms", "longest time of a load of a prefix", None),
     ("kv_load_share_of_ttft", "share", "time of all loads over the time to first token of all requests", None),
 )
+_IMAGES = (
+    ("image_tokens", "", "tokens of images in the prompts of completed requests, their separators included"),
+    ("image_token_share", "share", "the part of total_input_tokens that they are"),
+    ("images_encoded", "", "images that encoders have processed"),
+    ("encoder_cache_hit_rate", "share", "images that were in the encoder cache when the prompt reached them"),
+    ("encoder_time_share", "share", "time of all passes of encoders over the duration, per engine"),
+    ("mean_encoder_pass_ms", "ms", "mean time of a pass of an encoder over the images of a step"),
+)
 _LATENCY = {
     "ttft": "time to first token",
     "tpot": "time per output token after the first, of a request",
@@ -135,6 +143,8 @@ def _metrics() -> Iterator[Metric]:
             yield Metric(name.format(kind), unit, meaning.format(kind), (SERVING,), "with such a tier", absent)
     for name, unit, meaning, absent in _LOADS:
         yield Metric(name, unit, meaning, (SERVING,), "with kv_tiers", absent)
+    for name, unit, meaning in _IMAGES:
+        yield Metric(name, unit, meaning, (SERVING,), "with workload.images")
     statistics = {"mean": "mean", "median": "median", "std": "standard deviation"}
     statistics |= {f"p{percentile}": f"{percentile}th percentile" for percentile in PERCENTILES}
     for name in LATENCIES:

@@ -51,6 +51,11 @@ def moe_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
     )
 
 
+def is_of_experts(operator: Operator) -> bool:
+    """Whether it is an element-wise kernel over the copies of tokens that are sent to routed experts."""
+    return operator.kind is OperatorKind.MEMORY and operator.name.startswith("experts_")
+
+
 def expert_input_size(a: TransformerArchitecture) -> int:
     """Elements of a token that is sent to a routed expert."""
     return a.expert_latent_size or a.hidden_size

@@ -11,6 +11,7 @@ from simsys.model.batch import Batch, attention_pairs
 from simsys.model.operators import Operator
 from simsys.model.quantization import Quantization
 from simsys.model.scales import Scales
+from simsys.model.vision_encoder import VisionEncoder
 from simsys.sums import ordered_sum
 
 T = TypeVar("T")
@@ -89,6 +90,7 @@ class Model:
         warnings: Reasons to doubt the figures, as phrases.
         layered: Whether its blocks are its layers; if not, they add up to the macro operations that its entry has.
         scales: Ratios of its macro operations to the sums over its blocks; None if all are 1.
+        vision: The encoder of images beside it, if it has one.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Model:
     warnings: tuple[str, ...] = ()
     layered: bool = True
     scales: Scales | None = None
+    vision: VisionEncoder | None = None
 
     @property
     def parameters(self) -> float:

@@ -70,6 +70,22 @@ def overlapped(segments: Sequence[Segment], degree: int) -> list[Segment]:
     return cut
 
 
+def beside_computation(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments with each all-to-all of experts beside the computation before it.
+
+    A pipeline stage alternates forward and backward passes of different micro-batches, and while the tokens of one are
+    sent, the other one computes (DeepSeek-AI 2024, arXiv 2412.19437, §3.2.1; Megatron Core:
+    ``overlap_moe_expert_parallel_comm``). All-to-alls and computation of a layer are the same in both passes but for a
+    factor, so an all-to-all is taken to be hidden by the computation of its own pass.
+    """
+    return [
+        replace(segment, beside=True)
+        if segment.operators and segment.exchange is not None and segment.exchange.kind is CollectiveKind.ALL_TO_ALL
+        else segment
+        for segment in segments
+    ]
+
+
 def _can_follow(exchange: Exchange | None, operators: Sequence[Operator]) -> bool:
     """Whether an all-gather comes before a product that can be cut."""
     gathers = exchange is not None and exchange.kind is CollectiveKind.ALL_GATHER and exchange.over == "tensor"

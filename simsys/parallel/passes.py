@@ -9,7 +9,7 @@ from itertools import groupby
 
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
-from simsys.parallel.overlap import overlapped, ring_attention
+from simsys.parallel.overlap import beside_computation, overlapped, ring_attention
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 from simsys.sums import ordered_sum
 
@@ -184,6 +184,7 @@ def forward_pass(
     experts: Experts | None = None,
     context_degree: int = 1,
     overlap: bool = False,
+    expert_overlap: bool = False,
 ) -> ForwardPass:
     """The forward pass of `model` as one of `tensor_degree` ranks runs it.
 
@@ -194,8 +195,10 @@ def forward_pass(
         experts: Division of routed experts; by default every rank holds all.
         context_degree: Parts of each sequence; keys and values go around their ranks.
         overlap: Overlap the exchanges of sequence parallelism with the adjacent matrix products.
+        expert_overlap: Overlap the all-to-alls of experts with computation.
     """
-    return _forward_pass(_TheModel(model), tensor_degree, sequence_parallel, experts, context_degree, overlap)
+    degrees = tensor_degree, sequence_parallel, experts, context_degree
+    return _forward_pass(_TheModel(model), *degrees, overlap, expert_overlap)
 
 
 class _TheModel:
@@ -221,6 +224,7 @@ def _forward_pass(
     experts: Experts | None,
     context_degree: int,
     overlap: bool,
+    expert_overlap: bool,
 ) -> ForwardPass:
     model = key.model
     stretches: list[RepeatedBlock] = []
@@ -232,6 +236,8 @@ def _forward_pass(
         segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
         if overlap:
             segments = overlapped(segments, tensor_degree)
+        if expert_overlap:
+            segments = beside_computation(segments)
         segments = with_layers(ring_attention(segments, context_degree))
         stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
         if experts is not None:

@@ -157,6 +157,7 @@ class StepSettings:
         per_step_s: Host time per step.
         attention_effort: Time of attention kernels over the best kernels of the GPU.
         elementwise: Bytes of element-wise kernels over fused ones.
+        expert_elementwise: The same for those of routed experts.
         eager_scores: True if scores and softmax go through memory for each operation.
         eager_norms: True if norms go through memory for each operation.
         p2p_overlap: True if stages compute while their sends are in flight.
@@ -181,6 +182,7 @@ class StepSettings:
     per_step_s: float = 0.0
     attention_effort: float = 1.0
     elementwise: float = 1.0
+    expert_elementwise: float = 1.0
     eager_scores: bool = False
     eager_norms: bool = False
     p2p_overlap: bool = True

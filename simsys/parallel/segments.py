@@ -114,6 +114,7 @@ class Experts:
         redundant: Additional replicas of experts on all ranks together.
         whole: Whether tensor parallelism leaves experts whole: its ranks are among those that divide them, and each
             sends its part of the tokens (Megatron Core: ``expert_tensor_parallel_size`` 1).
+        copies: How often a token is sent in training; 0 if once to each of its experts.
     """
 
     ranks: int
@@ -122,6 +123,7 @@ class Experts:
     wide: WideExperts | None = None
     redundant: int = 0
     whole: bool = False
+    copies: float = 0.0
 
     def exchange(self, routed: Operator, tensor_degree: int = 1) -> Exchange:
         """The all-to-all that brings tokens to a routed operator, or its results back.
@@ -130,7 +132,7 @@ class Experts:
             routed: The first operator of the experts.
             tensor_degree: Ranks among which the tokens are divided.
         """
-        elements = routed.inner * routed.rows_per_token * self.load / tensor_degree
+        elements = routed.inner * (self.copies or routed.rows_per_token) * self.load / tensor_degree
         return Exchange(CollectiveKind.ALL_TO_ALL, elements, over="tensor" if self.over_tensor else "expert")
 
 
@@ -253,7 +255,8 @@ def with_layers(segments: Sequence[Segment]) -> list[Segment]:
 def _gather_before(operator: Operator, block: Block, experts: Experts | None) -> Exchange:
     """The hidden states of all tokens, for an operator that is split otherwise than by tokens."""
     if experts is not None:
-        return replace(experts.exchange(operator), kind=CollectiveKind.ALL_GATHER, over="tensor")
+        each = replace(experts, copies=0.0).exchange(operator)
+        return replace(each, kind=CollectiveKind.ALL_GATHER, over="tensor")
     if operator.per_logit:
         return Exchange(CollectiveKind.ALL_GATHER, float(operator.inner), per_logit=True)
     return Exchange(CollectiveKind.ALL_GATHER, block.output_elements_per_token)

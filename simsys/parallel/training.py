@@ -22,6 +22,7 @@ from simsys.parallel.backward import (
     recomputed,
 )
 from simsys.parallel.compression import weight_matrices
+from simsys.parallel.elementwise import carried_out
 from simsys.parallel.optimizer import update_work
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart, is_checkpointed
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
@@ -31,12 +32,6 @@ EAGER_SCORES = 3.0
 """What scores in 16 bit move if scaling, mask, softmax in fp32 and the cast back are kernels of their own.
 
 That is 24 bytes for each instead of 8, without dropout.
-"""
-EAGER_NORM = 5.0
-"""Ratio for an eager RMSNorm.
-
-Cast to fp32, squares, mean, product, cast back and another product move 34 bytes per element. The residual sum before
-it moves 6, instead of 8 for all together.
 """
 ACCUMULATION_BYTES = 8.0
 """What adding a micro-batch's gradients to those before moves for each weight: both in 16 bit are read, their sum
@@ -174,7 +169,9 @@ def _block(
     precision = settings.precision
     works = [
         training_work(
-            dequantized(forward_work(_normed(s.operators, settings), batch, precision, layers=s.layers), s.operators),
+            dequantized(
+                forward_work(carried_out(s.operators, settings), batch, precision, layers=s.layers), s.operators
+            ),
             attention=settings.attention_effort,
             scores=EAGER_SCORES if settings.eager_scores else 1.0,
             memory=settings.elementwise,
@@ -244,16 +241,6 @@ def _weights(operator: Operator, stretch: RepeatedBlock, vocab_size: float) -> f
         return operator.parameters - width
     one = operator.role != "norm" or operator.name.endswith("output_norm") or operator.parameters == width
     return operator.parameters if one else operator.parameters / 2.0
-
-
-def _normed(operators: Sequence[Operator], settings: StepSettings) -> Sequence[Operator]:
-    """The operators with norms as they are carried out."""
-    if not settings.eager_norms:
-        return operators
-    return [
-        replace(op, elements_per_token=op.elements_per_token * EAGER_NORM) if op.name.endswith("_norm") else op
-        for op in operators
-    ]
 
 
 def _loss_kernel(stretch: RepeatedBlock, batch: Batch, settings: StepSettings, vocab_size: float) -> Kernel | None:

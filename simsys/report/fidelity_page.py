@@ -10,6 +10,7 @@ from typing import Any
 
 from simsys.config.document import read_document
 from simsys.errors import UsageError
+from simsys.fidelity.bands import coverage_by_metric
 from simsys.fidelity.case import Prediction
 from simsys.fidelity.choices import choices_of
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, tag_of, unsupported
@@ -107,6 +108,11 @@ def _family(name: str, found: Sequence[Prediction], notes: Notes) -> Iterator[st
             yield from markdown_table(
                 head, ([key, f"{e.rows:,}", f"{e.coverage:.0%}", *_shares(e)] for key, e in parts.items())
             )
+    bands = coverage_by_metric(found)
+    if bands:
+        yield from ["Bands of 80 % from other sources:", ""]
+        cells = ([key, f"{own.rows:,}", f"{own.inside:.0%}", f"{own.width:.0%}"] for key, own in bands.items())
+        yield from markdown_table(("metric", "values", "inside", "median width"), cells)
     worst = _worst(found)
     if worst:
         yield from ["The worst groups:", ""]

@@ -47,6 +47,8 @@ def serving_lines(metrics: Mapping[str, Any]) -> Iterator[str]:
         yield from row("decode", f"{percent(metrics['kv_reused_share'])} of prompt tokens reused where they decode")
     if "kv_loads" in metrics:
         yield from row("KV tiers", _tiers(metrics))
+    if "image_tokens" in metrics:
+        yield from row("images", _images(metrics))
     if metrics["request_goodput"] is not None:
         yield from row("goodput", _goodput(metrics))
     if metrics.get("slo_met") is not None:
@@ -140,6 +142,18 @@ def _tiers(metrics: Mapping[str, Any]) -> str:
     part = "" if of_ttft is None else f", {percent(of_ttft)} of the time to first token"
     mean, most = milliseconds(metrics["mean_kv_load_ms"]), milliseconds(metrics["max_kv_load_ms"])
     return f"{text}; {loads:,} loads of {mean} on average, {most} at most{part}"
+
+
+def _images(metrics: Mapping[str, Any]) -> str:
+    """The tokens of images, and what encoding them took."""
+    tokens, part = metrics["image_tokens"], percent(metrics["image_token_share"])
+    text = f"{tokens:,} prompt tokens of images ({part}); {metrics['images_encoded']:,} images encoded"
+    hits, mean_ms = metrics["encoder_cache_hit_rate"], metrics["mean_encoder_pass_ms"]
+    if hits is not None:
+        text += f", {percent(hits)} found in the encoder cache"
+    if mean_ms is not None:
+        text += f"; passes of {milliseconds(mean_ms)} on average, {percent(metrics['encoder_time_share'])} of the time"
+    return text
 
 
 def _bytes(nbytes: float) -> str:

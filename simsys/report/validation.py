@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.errors import Problem
+from simsys.fidelity.bands import Coverage, coverage_by_metric
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.choices import family_choices
 from simsys.fidelity.errors import Errors, by_tag, errors_of, split, unsupported
@@ -91,6 +92,7 @@ class Validation:
             parts = by_tag(found, tag)
             if len(parts) > 1:
                 lines += ["", *_error_table(f"by {tag}", parts)]
+        lines += _coverage_lines(coverage_by_metric(found))
         choices = rankings(family_choices(name, found))
         if choices:
             lines += ["", *_choice_lines(choices)]
@@ -152,6 +154,7 @@ def _family_dict(name: str, found: Sequence[Prediction]) -> dict[str, Any]:
     return {
         **_errors_dict(errors_of(found)),
         **{f"by_{tag}": {key: _errors_dict(e) for key, e in by_tag(found, tag).items()} for tag in TAGS.get(name, ())},
+        "bands": {metric: asdict(own) for metric, own in coverage_by_metric(found).items()},
         "choices": {kind: asdict(ranking) for kind, ranking in choices.items()},
         "values": [_value_dict(each) for each in listed_of(found)],
         "unsupported": unsupported(found),
@@ -175,6 +178,17 @@ def _error_line(name: str, errors: Errors) -> str:
     shares = (errors.median_error, errors.p90_error)
     middle = "".join(f"{percent(share or 0.0):>8}" for share in shares)
     return f"{start}{percent(errors.balanced_mape):>11}{middle}{errors.bias:>+8.0%}"
+
+
+def _coverage_lines(coverage: Mapping[str, Coverage]) -> list[str]:
+    """A line for each metric: how many values are in the bands of 80 % from other sources."""
+    if not coverage:
+        return []
+    head = ["", f"{'80 % bands from other sources':<{NAME}}{'rows':>7}{'inside':>9}{'width':>8}"]
+    return head + [
+        f"{'  ' + name:<{NAME}}{own.rows:>7,}{percent(own.inside):>9}{percent(own.width):>8}"
+        for name, own in coverage.items()
+    ]
 
 
 def _choice_lines(choices: Mapping[str, Ranking]) -> list[str]:

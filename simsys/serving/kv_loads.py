@@ -117,8 +117,7 @@ class KVLoads(SwapSpace):
             waiting.appendleft(each)
         if request in self._engine.leaving:
             self._engine.cancel(request, self._engine.leaving.pop(request))
-        else:
-            self._engine.ask_again()
+        self._engine.ask_again()
 
     def forget(self, request: int) -> None:
         """The client of a waiting request has given up: free its blocks, and end its prefetch."""
@@ -127,6 +126,7 @@ class KVLoads(SwapSpace):
         if request in cache.loaded:
             cache.foresee(grown_blocks(self._engine))
             cache.drop_load(request)
+            self._engine.ask_again()  # others may need these blocks
         if self._prefetches is not None and request in self._prefetches:
             self._prefetches.end(request)
 

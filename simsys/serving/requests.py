@@ -8,12 +8,13 @@ from itertools import islice
 from operator import le
 
 from simsys.errors import UsageError
+from simsys.model.image_grids import ImageWork
 from simsys.sums import ordered_sum
 from simsys.units import LONGEST_S
 
 OPTIONAL_COLUMNS = (
     *("priority", "tenant", "session", "turn", "after", "think_s", "hash_ids"),
-    *("attempt", "cancel_s", "cancel_tokens", "joins", "agent", "reasoning_tokens"),
+    *("attempt", "cancel_s", "cancel_tokens", "joins", "agent", "reasoning_tokens", "images"),
 )
 """Columns of a `RequestTable` that may be empty."""
 
@@ -45,6 +46,8 @@ class RequestTable:
         joins: Further requests whose ends each one waits for, each with a smaller index.
         agent: 0 for requests of a session itself, or the number of the sub-agent of the session that sends each.
         reasoning_tokens: Tokens of thought at the beginning of each output.
+        images: Ids of the images of each request, in the order of its prompt; equal ids are the same image.
+        image: What an image becomes; None until the prompts have the tokens of their images.
         hash_block_tokens: Tokens of such a block; 0 without `hash_ids`.
         tenant_names: Names of the tenants; empty if they have none.
         concurrency: If above 0, a closed loop: this number of requests is in the system at a time, and the next one
@@ -74,6 +77,8 @@ class RequestTable:
     joins: list[tuple[int, ...]] = field(default_factory=list)
     agent: list[int] = field(default_factory=list)
     reasoning_tokens: list[int] = field(default_factory=list)
+    images: list[tuple[int, ...]] = field(default_factory=list)
+    image: ImageWork | None = None
     hash_block_tokens: int = 0
     tenant_names: tuple[str, ...] = ()
     concurrency: int = 0

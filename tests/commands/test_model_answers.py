@@ -16,6 +16,7 @@ from tests.helpers.published_configs import (
     GEMMA_2_9B,
     GEMMA_3_27B,
     LLAMA_3_1_8B,
+    LLAVA_1_5_7B,
     PUBLISHED,
     QWEN3_32B,
     QWEN3_NEXT,
@@ -97,8 +98,8 @@ def test_assume_is_about_hugging_face_models(folder: Path) -> None:
 
 
 def test_warnings_stand_below_the_headline_and_in_every_answer(folder: Path) -> None:
-    file = written(folder, GEMMA_3_27B)
-    warning = "model.huggingface: the vision tower (0.423 B parameters) uses memory"
+    file = written(folder, LLAVA_1_5_7B | {"vision_feature_layer": [-2, -5]})
+    warning = "model.huggingface: the vision tower clip_vision_model (0.324 B parameters) uses memory"
     assert warning in run("check", file).stdout
     for answer in (run("run", file, "--no-files", "--quiet"), run("memory", file)):
         lines = " ".join(answer.stdout.split())

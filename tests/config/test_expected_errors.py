@@ -73,7 +73,12 @@ def read(count: int, gpu: str) -> list[frozenset[Named]]:
 
 def test_errors_are_told_by_gpu_and_metric() -> None:
     found = errors_to_expect(rows("iteration_s", 10, 0.2), read(10, "A100-SXM-80GB"))
-    assert found["training"]["A100-SXM-80GB"]["iteration_s"] == {"rows": 10, "median": 0.11, "nine_of_ten": 0.2}
+    assert found["training"]["A100-SXM-80GB"]["iteration_s"] == {
+        "rows": 10,
+        "median": 0.11,
+        "nine_of_ten": 0.2,
+        "band": [-0.165, -0.021],  # measured over predicted, the largest being 1.2
+    }
     assert found["training"]["all"] == found["training"]["A100-SXM-80GB"]
 
 
@@ -87,7 +92,9 @@ def test_errors_are_told_by_engine_and_regime() -> None:
     found = errors_by_regime([*predictions, *rows("x", 1, 0.0)], read(14, "A100-SXM-80GB"))
     assert found == {
         "training": {
-            "engines": {"pytorch": {"iteration_s": {"rows": 13, "median": 0.12, "nine_of_ten": 0.2}}},
+            "engines": {
+                "pytorch": {"iteration_s": {"rows": 13, "median": 0.12, "nine_of_ten": 0.2, "band": [-0.167, -0.027]}}
+            },
             "regimes": {"FSDP": {"iteration_s": {"rows": 3}}},
         }
     }
@@ -103,7 +110,12 @@ def test_first_tokens_are_told_by_load_and_gpu_but_for_static_batches() -> None:
     loads = errors_by_regime(predictions, read(32, "H100-SXM"))["serving"]["loads"]
     assert set(loads) == {LIGHTLY_LOADED, QUEUEING}
     assert loads[QUEUEING]["H100-SXM"] == loads[QUEUEING]["all"]
-    assert loads[QUEUEING]["all"]["ttft_ms"] == {"rows": 8, "median": 0.225, "nine_of_ten": 0.4}
+    assert loads[QUEUEING]["all"]["ttft_ms"] == {
+        "rows": 8,
+        "median": 0.225,
+        "nine_of_ten": 0.4,
+        "band": [-0.286, -0.048],
+    }
 
 
 @pytest.mark.parametrize(
@@ -165,12 +177,25 @@ LIGHT = {"mean_queue_ms": 1.0, "mean_ttft_ms": 100.0}
 @pytest.mark.usefixtures("known")
 def test_a_run_names_the_error_of_runs_like_it() -> None:
     assert expected_errors(Subject("training", "A100-SXM-80GB", "pytorch"), {}) == [
-        "Expected error (n = 1,401 measured iterations, A100-SXM-80GB): median 10 %, p90 18 %"
+        "Expected error (n = 1,401 measured iterations, A100-SXM-80GB): median 10 %, p90 18 %, 80 % band -15 to -2 %"
     ]
-    assert expected_errors(Subject("serving", "H100-SXM", "vllm"), LIGHT) == [
-        "Expected error of TTFT, lightly loaded (n = 40 measured closed loops, H100-SXM): median 8 %, p90 26 %",
-        "Expected error of TTFT with engine vllm (n = 60 measured closed loops, all GPUs): median 10 %, p90 38 %",
-        "Expected error of TPOT (n = 60 measured closed loops, H100-SXM): median 7 %, p90 45 %",
+    found = expected_errors(Subject("serving", "H100-SXM", "vllm"), LIGHT)
+    assert [line.partition(", 80 % band ") for line in found] == [
+        (
+            "Expected error of TTFT, lightly loaded (n = 40 measured closed loops, H100-SXM): median 8 %, p90 26 %",
+            ", 80 % band ",
+            "-20 to -2 %",
+        ),
+        (
+            "Expected error of TTFT with engine vllm (n = 60 measured closed loops, all GPUs): median 10 %, p90 38 %",
+            ", 80 % band ",
+            "-27 to -2 %",
+        ),
+        (
+            "Expected error of TPOT (n = 60 measured closed loops, H100-SXM): median 7 %, p90 45 %",
+            ", 80 % band ",
+            "-31 to -2 %",
+        ),
     ]
 
 
@@ -215,7 +240,8 @@ def test_a_regime_in_which_a_metric_was_not_measured_has_no_error_of_it() -> Non
 def test_a_regime_that_is_predicted_worse_than_its_gpu_is_named() -> None:
     found = expected_errors(Subject("serving", "H100-SXM", "vllm", ("weights in int4",)), LIGHT)
     assert found[-1] == (
-        "Expected error of TPOT with weights in int4 (n = 20 measured closed loops, all GPUs): median 32 %, p90 57 %"
+        "Expected error of TPOT with weights in int4 (n = 20 measured closed loops, all GPUs): median 32 %, p90 57 %, "
+        "80 % band -36 to -6 %"
     )
     assert not [line for line in found if "TTFT with weights" in line], "these are predicted better"
 

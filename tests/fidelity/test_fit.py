@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
@@ -77,6 +78,22 @@ def test_true_coefficients_are_found() -> None:
     share = values["A100-SXM-80GB efficiency.decode_attention.default (memory)"]
     assert share == pytest.approx(TRUE_SHARE, rel=0.05)
     assert len(values) == 3, "what no row feels is not fitted"
+
+
+@pytest.mark.slow
+def test_rows_whose_derivatives_are_not_measured_have_those_of_rows_like_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = [Toy(layers, nbytes) for nbytes in (1e9, 2e10) for layers in range(10, 31)]
+    with Simulations() as simulations:
+        every = Problem(cases(many, groups=2), simulations)
+        monkeypatch.setattr("simsys.fidelity.problem.MANY", 0)
+        third = Problem(cases(many, groups=2), simulations)
+        assert [str(each) for each in third.coefficients] == [str(each) for each in every.coefficients]
+        all_measured, some = every.known[0].values, third.known[0].values
+        assert 10 < sum((all_measured == some).all(axis=1)) < 25
+        assert np.mean(np.isclose(some, all_measured, rtol=0.5, atol=0.05)) > 0.9, "but where the bytes change"
+        assert fit(third).values == pytest.approx(fit(every).values, rel=0.05)
 
 
 def test_a_fit_without_some_rows_measures_no_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:

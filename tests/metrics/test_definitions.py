@@ -65,6 +65,8 @@ JOBS: dict[str, Any] = {
     "jobs": [{"name": "a", "gpus": 2}, {"name": "b", "gpus": 2}],
 }
 RARE = {"gpu_failures", "node_failures", "link_failures", "kv_transferred_bytes", "mean_kv_transfer_ms", "gpu_seconds"}
+OF_IMAGES = {m.name for m in metrics_by_name().values() if m.only == "with workload.images"}
+RARE |= OF_IMAGES
 RARE |= {"completed_sessions", "total_reasoning_tokens"}
 RARE |= {name for name in metrics_by_name() if name.endswith("_session_ms")}
 RARE |= {f"exposed_{axis}_s" for axis in ("context", "data", "expert", "expert_data", "host")}
@@ -79,6 +81,15 @@ def test_every_metric_of_a_run_is_defined_for_its_kind(scenario: dict[str, Any])
     known, run = metrics_by_name(), result(scenario)
     for one in (run, *run.jobs):
         assert [name for name in one.metrics if name not in known or one.kind not in known[name].kinds] == []
+
+
+def test_a_run_with_images_has_metrics_of_them() -> None:
+    known = metrics_by_name()
+    given = SimulationConfig.from_yaml(ROOT / "experiments" / "images.yaml", "one-image")
+    run = DistributedAISimulator(given).run()
+    assert len(OF_IMAGES) == 6
+    assert set(run.metrics) >= OF_IMAGES
+    assert [name for name in run.metrics if name not in known] == []
 
 
 @pytest.mark.parametrize(("scenario", "kind"), [(TRAINING, "training"), (SERVING, "serving"), (JOBS, "jobs")])

@@ -260,3 +260,29 @@ def test_gradients_of_whole_experts_are_summed_over_the_ranks_with_equal_ones() 
 def test_other_divisions_of_experts_are_refused(parallelism: dict[str, Any], message: str) -> None:
     found = check_config(config_of(4, data=4, tensor=2, parallelism=parallelism))
     assert any(message in each.message and each.path.startswith("parallelism.expert_tp") for each in found)
+
+
+def test_deepep_sends_a_token_once_to_each_node_of_its_experts() -> None:
+    """Two experts on four nodes are expected on 4 (1 - (3/4)^2) = 1.75 of them."""
+    _, operations = recorded(config_of(4, parallelism={"expert_dispatch": "deepep"}))
+    (size,) = {op["nbytes"] for op in operations if op["verb"] == "all_to_all"}
+    assert size == pytest.approx(TOKENS * HIDDEN * 1.75 * 2.0)
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_overlapped_all_to_alls_are_hidden_by_computation(tensor: int) -> None:
+    results = [
+        simulate(config_of(4, data=4, tensor=tensor, lod=lod, parallelism={"expert_overlap": overlap}))
+        for overlap, lod in [(False, "medium"), (True, "medium"), (True, "high")]
+    ]
+    alone, beside, high = (result.metrics for result in results)
+    # collectives occupy multiprocessors, which slows computations
+    assert 0.999 * alone["compute_s"] < beside["compute_s"] < 1.05 * alone["compute_s"]
+    assert beside["exposed_expert_s"] < 0.5 * alone["exposed_expert_s"]
+    assert beside["mean_iteration_s"] == pytest.approx(high["mean_iteration_s"], rel=1e-3)
+
+
+@pytest.mark.parametrize("setting", [{"expert_overlap": True}, {"expert_dispatch": "deepep"}])
+def test_settings_of_divided_experts_need_expert_parallelism(setting: dict[str, Any]) -> None:
+    (found,) = check_config(config_of(1, parallelism=setting))
+    assert "has no effect without expert parallelism" in found.message

@@ -29,6 +29,21 @@ WORKLOAD = st.fixed_dictionaries(
         "priorities": st.just({0: 1, 1: 1}),
         "prefixes": st.just({"groups": 2, "tokens": 70}),
         "tenants": st.just({"a": 1, "b": 2}),
+        "cancellation": st.sampled_from(
+            [
+                {"ttft_timeout": "15 ms"},
+                {"timeout": "60 ms", "retry": {"attempts": 2, "backoff": "5 ms"}},
+                {"share": 0.5, "after_tokens": 3},
+                {"share": 0.5, "after": {"kind": "exponential", "mean": "20 ms"}, "retry": {"attempts": 1}},
+            ]
+        ),
+        "sessions": st.sampled_from(
+            [
+                {"turns": 3, "think_time": "1 ms", "tool_result_tokens": 9},
+                {"turns": 3, "branches": {"share": 0.7, "agents": 2, "turns": 2, "prompt_tokens": 5}},
+            ]
+        ),
+        "reasoning": st.just({"tokens": {"kind": "uniform", "low": 1, "high": 30}, "budget": 20}),
     },
 )
 ENGINE = st.fixed_dictionaries(
@@ -40,7 +55,18 @@ ENGINE = st.fixed_dictionaries(
         "max_num_batched_tokens": st.sampled_from([256, 1024]),
         "block_size": st.sampled_from([1, 16]),
         "gpu_memory_utilization": st.sampled_from([0.0232, 0.0242, 0.5]),
-        "router": st.sampled_from(["round_robin", "random", "least_kv", "least_outstanding", "central_queue"]),
+        "router": st.sampled_from(
+            [
+                "round_robin",
+                "random",
+                "least_kv",
+                "least_outstanding",
+                "central_queue",
+                "kv_aware",
+                "shedding",
+                "slo_class",
+            ]
+        ),
     },
     optional={
         "prefix_caching": st.just(True),
@@ -89,6 +115,8 @@ def scenario(
     run: dict[str, Any],
 ) -> SimulationConfig:
     parallelism, more = shape
+    if workload["arrivals"]["kind"] == "closed_loop":  # conversations are one already
+        workload = {name: value for name, value in workload.items() if name != "sessions"}
     without = {"speculative"} if parallelism.get("pp_stages") else set()
     if "scheduler_recv_interval" in engine:
         without |= {"batch_wait_timeout_iters"}
@@ -150,6 +178,7 @@ def check_conservation(config: SimulationConfig) -> None:
     decoded = round(log.tokens_per_sequence * log.decode_steps)
     first = sum(time_s is not None for time_s in rows["first_token_s"])
     tokens = metrics["total_output_tokens"] + metrics["in_flight_output_tokens"]
+    tokens += sum(each.output_tokens for each in log.cancelled.values())
     assert first + decoded + len(log.gaps.resumed) == tokens
     if not metrics["in_flight"]:
         assert all(cache.free_blocks == cache.num_blocks and not cache.held for cache in log.caches.values())

@@ -19,7 +19,12 @@ from simsys.parallel.passes import forward_pass
 from simsys.parallel.segments import Experts, WideExperts
 
 EXPERTS, ATTENTION = ("parallelism", "ep_degree"), ("parallelism", "attention_dp")
-LOADS = {"expert_skew": 1.0, "expert_capacity_factor": None}
+LOADS = {
+    "expert_skew": 1.0,
+    "expert_capacity_factor": None,
+    "expert_dispatch": "all_to_all",
+    "expert_overlap": False,
+}
 """Settings that have an effect only with expert parallelism, and their defaults."""
 
 
@@ -33,6 +38,9 @@ def loads(parts: Parts, found: Findings) -> None:
             divided = degree(parts.config, parts.cluster, "ep_degree", 2)
             suggestion = Suggestion([divided, [{f"parallelism.{key}": default}]], "write {}")
             found.error(("parallelism", key), message, suggestion=suggestion)
+    for key, instead in (("expert_dispatch", "serving.experts.dispatch"), ("expert_overlap", "two_batch_overlap")):
+        if given.ep_degree > 1 and parts.config.serving is not None and getattr(given, key) != LOADS[key]:
+            found.error(("parallelism", key), f"{key} is for training; write {instead} of serving.experts")
     if given.ep_degree > 1 and parts.config.serving is not None and given.expert_capacity_factor is not None:
         message = "expert_capacity_factor is for training: engines that serve drop no tokens; remove it"
         found.error(("parallelism", "expert_capacity_factor"), message)

@@ -87,6 +87,8 @@ def _place(config: SimulationConfig, workload: WorkloadConfig, error: UsageError
     message = str(error)
     if "think times" in message:
         return ("workload", "trace" if workload.sessions is None else "sessions", "think_time")
+    if "images" in message:
+        return ("workload", "images")
     if "retry.attempts" in message:
         return ("workload", "cancellation", "retry", "attempts")
     if "turns in all" in message:

@@ -21,6 +21,8 @@ class Swapping(Variant):
 
     without_tiers = ("serving", "preemption")
 
+    before_steps = ("serving", "preemption")
+
     def on(self, settings: ServingConfig) -> bool:
         """Whether preemption is by swap."""
         return settings.preemption == "swap"

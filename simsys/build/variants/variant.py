@@ -46,6 +46,9 @@ class Variant(ABC):
     without_tiers: KeyPath = ()
     """The setting that turns it on, if it is not available with tiers of the KV cache."""
 
+    before_steps: KeyPath = ()
+    """The setting that turns it on, if steps wait for its copies, so that they cannot wait for images, too."""
+
     @abstractmethod
     def on(self, settings: ServingConfig) -> bool:
         """Whether the settings turn the variant on."""

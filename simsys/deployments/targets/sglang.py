@@ -10,6 +10,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.expert_parts import SGLANG, OfAllRanks, RanksWithin, ReplicasOrRanks
+from simsys.deployments.kv_parts import HiCache
 from simsys.deployments.serving_parts import (
     OUTSIDE,
     POOLS,
@@ -130,6 +131,7 @@ TABLE: tuple[Correspondence, ...] = (
     Option("serving.max_cudagraph_capture_size", "cuda-graph-max-bs"),
     Speculative(),
     Adapters(),
+    HiCache(),
     *SGLANG,
 )
 
@@ -151,6 +153,7 @@ TARGET = Target(
     sources=(
         "https://docs.sglang.io/docs/advanced_features/server_arguments.md",
         "https://docs.sglang.io/docs/advanced_features/speculative_decoding",
+        "https://docs.sglang.io/advanced_features/hicache_design.html",
         "sgl-project/sglang: python/sglang/srt/server_args.py",
     ),
     table=TABLE,

@@ -13,6 +13,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch, whole
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.expert_parts import VLLM, RanksBeside
+from simsys.deployments.kv_parts import OffloadingConnector
 from simsys.deployments.serving_parts import (
     OUTSIDE,
     POOLS,
@@ -138,6 +139,7 @@ WORKER: tuple[Correspondence, ...] = (
         },
     ),
     Option("serving.max_cudagraph_capture_size", "max-cudagraph-capture-size"),
+    Option("serving.multimodal.mm_encoder_tp_mode", "mm-encoder-tp-mode"),
     Speculative(),
     Adapters(),
 )
@@ -146,6 +148,7 @@ TABLE: tuple[Correspondence, ...] = (
     OneNode(),
     RanksBeside("data-parallel-size", "least_outstanding", dense_only=True),
     *(each for each in WORKER if not isinstance(each, WholeExperts)),
+    OffloadingConnector(),
     *VLLM,
 )
 
@@ -175,6 +178,7 @@ TARGET = Target(
         "https://docs.vllm.ai/en/v0.12.0/cli/serve/",
         "https://docs.vllm.ai/en/v0.30.0/cli/serve/",
         "https://docs.vllm.ai/en/latest/configuration/serve_args/",
+        "https://docs.vllm.ai/en/stable/features/kv_offloading_usage/",
     ),
     table=TABLE,
     render=_render,

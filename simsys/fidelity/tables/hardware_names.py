@@ -164,7 +164,8 @@ def hardware_of_instance(instance_type: str, gpus: int, nodes: int, interconnect
 def torus_of(gpu: str, gpus: int, interconnect: str) -> dict[str, Any]:
     """Return the ``network`` of an experiment if chips form a torus of their own links; empty if they do not.
 
-    Every chip has two links in each dimension, which share the bandwidth of its profile.
+    XLA divides a collective of TPUs among rings over all links of a chip, where a ring of ours has one link of it. So
+    a link has the bandwidth of all, which is what weights and gradients move at.
 
     Raises:
         Unsupported: There is no profile of the GPU, or the sides do not make the number of GPUs.
@@ -179,7 +180,7 @@ def torus_of(gpu: str, gpus: int, interconnect: str) -> dict[str, Any]:
     return {
         "topology_type": f"torus_{len(dims)}d",
         "dims": dims,
-        "link_bandwidth": f"{links.bandwidth / 1e9 / (2 * len(dims)):g} GB/s",
+        "link_bandwidth": f"{links.bandwidth / 1e9:g} GB/s",
         "base_latency": f"{links.latency:g} s",
     }
 

@@ -42,9 +42,14 @@ def with_recipe(row: Row, scenario: Mapping[str, Any]) -> dict[str, Any]:
     for recipe in facts(TrainingRecipes).recipes:
         if recipe.hold(row):
             for section, values in recipe.set.items():
-                found[section] = values | found.get(section, {})
-    changed = {section: {**scenario.get(section, {}), **values} for section, values in found.items()}
-    return {**scenario, **changed}
+                found[section] = _merged(values, found.get(section, {}))
+    return _merged(scenario, found)
+
+
+def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested settings with changes."""
+    nested = {key: _merged(given.get(key, {}), new) for key, new in changes.items() if isinstance(new, Mapping)}
+    return {**given, **changes, **nested}
 
 
 def largest_tensor(row: Row) -> int | None:

@@ -23,6 +23,7 @@ from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.quantization import Quantization
 from simsys.model.transformer import build_transformer
 from simsys.model.transformer_architecture import TransformerArchitecture
+from simsys.model.vision import TOWER
 
 TEXT_KEYS = ("text_config", "llm_config", "language_config")
 NEXT_TOKEN_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
@@ -142,10 +143,11 @@ def model_of(checkpoint: Checkpoint) -> Model:
         notes.append(_next_token_note(checkpoint, model))
     if checkpoint.tower is not None:
         model = _with_tower(model, checkpoint.tower)
-        warnings.append(
-            f"the vision tower ({checkpoint.tower.parameters / 1e9:.3g} B parameters) uses memory, "
-            "but images are not simulated: each would need a pass of it and further prompt tokens"
-        )
+        size = f"the vision tower {checkpoint.tower.kind} ({checkpoint.tower.parameters / 1e9:.3g} B parameters)"
+        if checkpoint.tower.encoder is None:
+            warnings.append(f"{size} uses memory, but images for it are not modelled")
+        else:
+            notes.append(f"{size} uses memory, and time for images (workload.images) alone")
     quantization = None
     if checkpoint.quantization is not None:
         quantization, patterns = checkpoint.quantization
@@ -177,6 +179,7 @@ def _next_token_note(checkpoint: Checkpoint, model: Model) -> str:
 
 def _with_tower(model: Model, tower: Tower) -> Model:
     """The model with weights that no pass over text reads."""
-    weights = Operator("vision_tower", OperatorKind.MEMORY, Split.COLUMN, parameters=tower.parameters, lookup=True)
+    weights = Operator(TOWER, OperatorKind.MEMORY, Split.COLUMN, parameters=tower.parameters, lookup=True)
     first = model.blocks[0]
-    return replace(model, blocks=(replace(first, operators=(weights, *first.operators)), *model.blocks[1:]))
+    blocks = (replace(first, operators=(weights, *first.operators)), *model.blocks[1:])
+    return replace(model, blocks=blocks, vision=tower.encoder)

@@ -183,6 +183,8 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "output_tokens": {"kind": "uniform", "low": 1, "high": rng.choice([3, 60])},
         "num_requests": 50,
     }
+    if rng.random() < 0.4:
+        workload["cancellation"] = {"ttft_timeout": rng.choice(["18 ms", "40 ms"]), "timeout": "100 ms"}
     reuse = {"sessions": {"turns": 4, "think_time": "20 ms"}}, {"prefixes": {"groups": 3, "tokens": 130}}
     return {
         "tiers": [cpu, lower] if both else [cpu],
@@ -220,6 +222,7 @@ def check_agreement(seed: int) -> None:
     assert log is not None
     if runs.metrics["in_flight"] == 0:
         assert all(cache.free_blocks == cache.num_blocks for cache in log.caches.values())
+    if runs.metrics["in_flight"] == 0 and "cancellation" not in given["workload"]:
         decode_s = [end - first for end, first in zip(log.finished_s, log.first_token_s, strict=True)]
         each = gaps_by_request(log)
         assert each is not None

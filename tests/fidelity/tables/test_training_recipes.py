@@ -13,7 +13,12 @@ def row(**cells: str) -> Row:
 def test_mixtures_of_megatron_bridge_have_whole_experts() -> None:
     given = {"parallelism": {"tp_degree": 2, "ep_degree": 32}, "training": {"engine": "nemo"}}
     found = with_recipe(row(group="megatron_bridge_moe", tp="2", ep="32"), given)
-    assert found["parallelism"] == {"tp_degree": 2, "ep_degree": 32, "expert_tp_degree": 1}
+    assert found["parallelism"] == {
+        "tp_degree": 2,
+        "ep_degree": 32,
+        "expert_tp_degree": 1,
+        "expert_dispatch": "deepep",
+    }
     assert found["training"] == given["training"]
 
 

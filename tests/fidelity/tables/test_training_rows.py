@@ -252,12 +252,12 @@ def test_memory_does_not_make_a_measured_row_infeasible() -> None:
 
 
 def test_chips_of_a_torus_are_nodes_of_their_own_with_the_links_of_their_profile() -> None:
-    """Six links share 600 GB/s of TPU7x, and so do the chips' two neighbours in each of three dimensions."""
+    """The six links of TPU7x have 600 GB/s together, and collectives use all of them."""
     torus = {"gpu": "TPU-v7x-Ironwood", "gpus": "128", "nodes": "32", "interconnect": "ICI 3D torus 4x4x8"}
     found = scenario(**{**ALONE, **torus, "dp": "128", "strategy": "FSDP(2D)", "global_batch": "256", "tp": "1"})
     assert found["hardware"] == {"gpu": "TPU-v7x", "num_nodes": 128, "gpus_per_node": 1}
     assert found["network"]["dims"] == [4, 4, 8]
-    assert found["network"]["link_bandwidth"] == "100 GB/s"
+    assert found["network"]["link_bandwidth"] == "600 GB/s"
     assert found["parallelism"]["strategy"] == "FSDP"
     case = case_of(**{**ALONE, **torus, "gpus": "64", "dp": "64", "global_batch": "128"})
     assert "torus" in case.reason

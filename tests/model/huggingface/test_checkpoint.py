@@ -11,6 +11,7 @@ from tests.helpers.published_configs import (
     DEEPSEEK_V3,
     GEMMA_3_27B,
     GLM_4_5,
+    KIMI_K2_5,
     LLAMA_3_1_8B,
     LLAVA_1_5_7B,
     MINIMAX_M2,
@@ -51,9 +52,17 @@ def test_a_tower_takes_up_memory_and_is_named(config: Config, billions: float) -
     alone = model_of(read_checkpoint(config | {"vision_config": None}))
     assert model.parameters - alone.parameters == pytest.approx(billions * 1e9, rel=0.02)
     assert model.active_parameters == alone.active_parameters
-    (warning,) = model.warnings
-    assert warning.startswith(f"the vision tower ({billions:.3g} B parameters) uses memory")
-    assert alone.warnings == ()
+    assert f"({billions:.3g} B parameters) uses memory" in model.notes[-1]
+    assert model.vision is not None
+    assert alone.vision is None
+
+
+def test_a_tower_whose_images_are_not_modelled_is_named() -> None:
+    model = model_of(read_checkpoint(KIMI_K2_5))
+    assert model.vision is None
+    assert model.warnings == (
+        "the vision tower kimi_k25 (0.471 B parameters) uses memory, but images for it are not modelled",
+    )
 
 
 def test_ranks_share_a_tower() -> None:
