@@ -79,7 +79,7 @@ def beside_computation(segments: Sequence[Segment]) -> list[Segment]:
     factor, so an all-to-all is taken to be hidden by the computation of its own pass.
     """
     return [
-        replace(segment, beside=True)
+        replace(segment, overlapped=True)
         if segment.operators and segment.exchange is not None and segment.exchange.kind is CollectiveKind.ALL_TO_ALL
         else segment
         for segment in segments
