@@ -117,7 +117,7 @@ class PassDescriptions:
         """Yield the operations of the parts of a block: computations and collectives within the layer."""
         rank = self.rank
         for part in parts:
-            if part.beside and part.kind is not None:
+            if part.overlapped and part.kind is not None:
                 yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
                 continue
             if part.computes:

@@ -20,14 +20,14 @@ class Part:
         kind: The kind of collective.
         nbytes: Its full buffer.
         over: The kind of group, a name in `simsys.parallel.layout.GROUPS`.
-        beside: The collective runs beside the computation instead of after it.
+        overlapped: The collective runs during the computation instead of after it.
     """
 
     work: Work
     kind: CollectiveKind | None = None
     nbytes: float = 0.0
     over: str = "tensor"
-    beside: bool = False
+    overlapped: bool = False
 
     @property
     def computes(self) -> bool:

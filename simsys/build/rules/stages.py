@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simsys.build.batches import batch_phases
 from simsys.build.cluster import Cluster
 from simsys.build.rules.degrees import degree
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.registry import Parts, rule
@@ -68,7 +68,7 @@ def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | No
     pieces = given.pp_stages * given.virtual_stages
     if given.virtual_stages > 1 and layers % given.pp_stages == 0:
         near = nearest_divisors(layers // given.pp_stages, given.virtual_stages)
-        groups: list[Sequence[Lever]] = [[{"parallelism.virtual_stages": each}] for each in near]
+        groups: list[Sequence[Remedy]] = [[{"parallelism.virtual_stages": each}] for each in near]
     else:
         gpus = cluster.num_gpus // (given.tp_degree * given.cp_degree) if cluster is not None else 0
         near = nearest_divisors(layers, given.pp_stages, gpus)

@@ -146,7 +146,7 @@ def _from_gpus(tiers: Sequence[KVTierConfig], place: int) -> bool:
 
 
 @rule("serving.kv_tiers")
-def beside_other_features(parts: Parts, found: Findings) -> None:
+def with_other_features(parts: Parts, found: Findings) -> None:
     """Tiers extend a prefix cache, and are not available with some other features."""
     config, settings = parts.config, parts.config.serving if parts.serving is None else parts.serving
     assert settings is not None
