@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, PositiveInt
 
-from simsys.framework import Beside, Block, DataParallel, Event, Rank, Steps, TrainingPlan, register
+from simsys.framework import Block, DataParallel, Event, OverlappedCollectives, Rank, Steps, TrainingPlan, register
 from simsys.parallel.compression import ERROR_FEEDBACK, CompressedExchange, Compression, Method
 from simsys.sums import ordered_sum
 from simsys.units import Bytes
@@ -53,7 +53,7 @@ class BucketedGradients(DataParallel, ABC):
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
         self.buckets: dict[str, Bucket] = {}
-        self.beside = Beside(rank)
+        self.overlapped = OverlappedCollectives(rank)
         self.after_passes = not options.overlap and not self.every_micro_batch
 
     @abstractmethod
@@ -66,12 +66,12 @@ class BucketedGradients(DataParallel, ABC):
 
     def before_forward(self, block: Block) -> Event | None:
         """Overlapped buckets slow this computation."""
-        self.beside.take()
+        self.overlapped.take()
         return None
 
     def before_backward(self, block: Block, *, last_micro_batch: bool) -> Event | None:
         """Overlapped buckets slow this computation."""
-        self.beside.take()
+        self.overlapped.take()
         return None
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> None:
@@ -97,7 +97,7 @@ class BucketedGradients(DataParallel, ABC):
                 self.send_full(bucket)
             self.send_rest(bucket)
             pending, bucket.pending = [*pending, *bucket.pending], []
-        self.beside.clear()
+        self.overlapped.clear()
         return self.rank.wait(pending)
 
     def send_full(self, bucket: Bucket) -> None:
@@ -160,7 +160,9 @@ class DDP(BucketedGradients):
         if self.options.compression != "none":
             self.rank.compute(exchange.before, name="compress")
             self.compressed.append(exchange)
-        return [self.beside.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives]
+        return [
+            self.overlapped.collective(kind, size, over=over, name="gradients") for kind, size in exchange.collectives
+        ]
 
     def finish(self) -> Event | Steps:
         """Send the last bucket, wait for all buckets, then decompress them.

@@ -17,12 +17,12 @@ from pydantic import PositiveInt
 from frameworks.offload import HostOptimizer
 from simsys.errors import UsageError
 from simsys.framework import (
-    Beside,
     Block,
     CollectiveKind,
     DataParallel,
     Event,
     Group,
+    OverlappedCollectives,
     Rank,
     Shards,
     State,
@@ -77,7 +77,7 @@ class FSDP(DataParallel):
         self.coming: deque[Unit] = deque()
         self.gathered: dict[Unit, Event] = {}
         self.pending: list[Event] = []
-        self.beside = Beside(rank)
+        self.overlapped = OverlappedCollectives(rank)
         self.used_bytes = 0.0
         """Bytes of the weights of the previous unit until they are released."""
         self.host: HostOptimizer | None = None
@@ -128,7 +128,7 @@ class FSDP(DataParallel):
     def before_forward(self, block: Block) -> Event:
         """Wait for the weights of the unit; request those of the next unit."""
         self.unit, event = self.unshard(prefetch=self.options.forward_prefetch)
-        self.beside.take()
+        self.overlapped.take()
         return event if self.options.overlap else self.rank.wait([*self.gathered.values()])
 
     def after_forward(self, block: Block) -> None:
@@ -145,7 +145,7 @@ class FSDP(DataParallel):
         event = event if self.options.overlap else self.rank.wait([*self.gathered.values()])
         del self.gathered[unit]
         self.used_bytes = self.whole_bytes(block)
-        self.beside.take()
+        self.overlapped.take()
         return event
 
     def after_backward(self, block: Block, *, last_micro_batch: bool) -> Event | None:
@@ -159,7 +159,7 @@ class FSDP(DataParallel):
         self.give_back()
         sent_bytes = block.gradient_bytes / 2.0 if self.options.reduce_in_half else block.gradient_bytes
         shard_bytes = block.gradient_bytes / sharers.size
-        start = self.beside.collective if self.options.overlap else self.rank.collective
+        start = self.overlapped.collective if self.options.overlap else self.rank.collective
         reduce = CollectiveKind.ALL_REDUCE
         event = start(CollectiveKind.REDUCE_SCATTER, sent_bytes, over=sharers, name="gradients")
         event = start(reduce, sent_bytes / sharers.size, over=replicas, name="gradient shards", after=event)
@@ -171,7 +171,7 @@ class FSDP(DataParallel):
     def finish(self) -> Event:
         """Wait for all gradients."""
         self.give_back()
-        self.beside.clear()
+        self.overlapped.clear()
         pending, self.pending = self.pending, []
         return self.rank.wait(pending)
 
@@ -203,7 +203,7 @@ class FSDP(DataParallel):
             there = None
             if self.offloads_parameters:  # in fp32, as the gradients are
                 there = self.rank.from_host(block.gradient_bytes / sharers.size, name="parameter shards")
-            start = self.beside.collective if ahead and self.options.overlap else self.rank.collective
+            start = self.overlapped.collective if ahead and self.options.overlap else self.rank.collective
             self.gathered[unit] = start(
                 CollectiveKind.ALL_GATHER, block.whole_bytes, over=sharers, name="parameters", after=there
             )

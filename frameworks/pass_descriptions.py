@@ -76,10 +76,11 @@ class PassDescriptions:
 
     Args:
         rank: The verbs.
+        bidirectional: Whether the second chunk is that of the opposite stage.
     """
 
-    def __init__(self, rank: Rank) -> None:
-        self.rank = rank
+    def __init__(self, rank: Rank, *, bidirectional: bool = False) -> None:
+        self.rank, self.bidirectional = rank, bidirectional
         self.pipeline = rank.layout.group(rank.index, "pipeline").ranks
         self.stage = self.pipeline.index(rank.index)
         self.pieces: dict[tuple[ActionKind, Block], Piece] = {}
@@ -116,7 +117,7 @@ class PassDescriptions:
         """Yield the operations of the parts of a block: computations and collectives within the layer."""
         rank = self.rank
         for part in parts:
-            if part.beside and part.kind is not None:
+            if part.overlapped and part.kind is not None:
                 yield rank.plan_overlapped(part.work, part.kind, part.nbytes, over=part.over, name=name)
                 continue
             if part.computes:
@@ -128,21 +129,32 @@ class PassDescriptions:
         """Return the messages that a pass receives and sends; tags name the receiving pass."""
         if kind is ActionKind.WEIGHT:
             return None, None
-        place = chunk * len(self.pipeline) + self.stage  # the chunk's number in the order of the model
+        place = self.place(chunk)
         forward = kind is ActionKind.FORWARD
         before, after = (place - 1, place + 1) if forward else (place + 1, place - 1)
-        source, target = self.holder(plan, before), self.holder(plan, after)
+        source, target = self.holder(plan, before, place), self.holder(plan, after, place)
         nbytes = plan.handed_bytes if forward else plan.returned_bytes
         return (
             None if source is None else Message(source, 0.0, (kind, place)),
             None if target is None else Message(target, nbytes[chunk], (kind, after)),
         )
 
-    def holder(self, plan: TrainingPlan, place: int) -> int | None:
-        """Return the rank that holds a chunk of the model; None beyond the ends of the model."""
-        if not 0 <= place < len(self.pipeline) * len(plan.chunks):
+    def place(self, chunk: int) -> int:
+        """Return a chunk's number in the order of the model; each direction of a pipeline has numbers of its own."""
+        stages = len(self.pipeline)
+        opposite = self.bidirectional and chunk == 1
+        return chunk * stages + (stages - 1 - self.stage if opposite else self.stage)
+
+    def holder(self, plan: TrainingPlan, place: int, beside: int) -> int | None:
+        """Return the rank that holds the chunk before or after another; None beyond the ends of the model."""
+        stages = len(self.pipeline)
+        if not 0 <= place < stages * len(plan.chunks):
             return None
-        return self.pipeline[place % len(self.pipeline)]
+        if not self.bidirectional:
+            return self.pipeline[place % stages]
+        if place // stages != beside // stages:
+            return None
+        return self.pipeline[place if place < stages else 2 * stages - 1 - place]
 
 
 def held_by(kind: ActionKind, block: Block) -> tuple[Held, Held]:

@@ -86,7 +86,7 @@ class SpeculativeDecode(DecodePhase):
         units = self.grown_units + self.growing_units * steps
         return self.growing - (-units // (UNIT * self.kv.block_size))
 
-    def beside(self, prompts: Batch) -> Batch:
+    def batch_with(self, prompts: Batch) -> Batch:
         """One pass over the drafts of all sequences and prompts."""
         verified = self.speculation.verification(self.size, self.cached_tokens)
         return verified if prompts is NOTHING else prompts + verified

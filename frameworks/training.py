@@ -30,7 +30,7 @@ class Training(TrainingFramework):
 
     def __init__(self, rank: Rank, plan: TrainingPlan, data_parallel: DataParallel, schedule: Schedule) -> None:
         super().__init__(rank, plan, data_parallel, schedule)
-        self.descriptions = PassDescriptions(rank)
+        self.descriptions = PassDescriptions(rank, bidirectional=schedule.bidirectional)
         self.sent: list[Event] = []
         self.load(plan)
 
@@ -67,6 +67,9 @@ class Training(TrainingFramework):
         if shared := self.plan.shared_gradient_bytes:
             ends = self.rank.layout.ends(self.rank.index, "pipeline")
             yield self.rank.all_reduce(shared, over=ends, name="tied embeddings")
+        if self.schedule.bidirectional:
+            opposite = self.rank.layout.opposite(self.rank.index, "pipeline")
+            yield self.rank.all_reduce(self.plan.gradient_bytes_of_directions, over=opposite, name="both directions")
         self.rank.mark("optimizer")
         yield self.data_parallel.update()
         if event := self.data_parallel.after_optimizer():

@@ -63,7 +63,7 @@ class ZeRO1(BucketedGradients):
         """Reduce one bucket to shards, and these over the replicas; the backward pass does not wait."""
         sharers, replicas = self.sharers(over)
         nbytes = nbytes / 2.0 if self.options.reduce_in_half else nbytes
-        start, reduce = self.beside.collective, CollectiveKind.ALL_REDUCE
+        start, reduce = self.overlapped.collective, CollectiveKind.ALL_REDUCE
         if self.options.all_reduce:
             return [start(reduce, nbytes, over=over, name="gradients")]
         event = start(CollectiveKind.REDUCE_SCATTER, nbytes, over=sharers, name="gradients")

@@ -48,7 +48,7 @@ register = FRAMEWORKS.register
 """Class decorator: ``@register("ddp")`` makes a module known to experiment files."""
 
 
-class Beside:
+class OverlappedCollectives:
     """Collectives of a rank that overlap with its next computation and slow it down.
 
     Args:
@@ -186,7 +186,6 @@ __all__ = [
     "FRAMEWORKS",
     "Action",
     "ActionKind",
-    "Beside",
     "Block",
     "Chunk",
     "CollectiveKind",
@@ -198,6 +197,7 @@ __all__ = [
     "FrozenModel",
     "Group",
     "OrderedQueue",
+    "OverlappedCollectives",
     "Pass",
     "PassOperation",
     "PrefillPhase",

@@ -21,7 +21,7 @@ from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
 from simsys.platform.device_memory import DeviceMemory
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.platform.platform import Platform
 from simsys.probes import Probe, Probes
 from simsys.sums import ordered_sum

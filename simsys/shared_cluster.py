@@ -23,7 +23,7 @@ from simsys.jobs.placement import PLACEMENTS
 from simsys.jobs.queue import QUEUES, Waiting
 from simsys.metrics.result import RunResult
 from simsys.platform.environment import executors_clock
-from simsys.platform.part import PlatformPart
+from simsys.platform.partition import PlatformPartition
 from simsys.probes import Probe
 from simsys.rng import stream
 from simsys.sharing import IdleJob, SharedTransfers, shared_by
@@ -103,7 +103,7 @@ class SharedCluster:
         self._left_out = (config.simulation.lod, config.simulation.occupy_links) == ("medium", False)
         self._links = Links.LOADS if _any_serves(config) else Links.STEPS  # of all jobs, so that their transfers meet
         self._runs: dict[int, JobRun] = {}
-        self._parts: dict[int, PlatformPart] = {}
+        self._parts: dict[int, PlatformPartition] = {}
         self._results: dict[int, RunResult] = {}
         scheduling = config.scheduling or SchedulingConfig()
         self._manager = JobManager(
@@ -136,9 +136,9 @@ class SharedCluster:
         if isinstance(job, ServingJob):
             job = replace(job, starts_s=self.platform.env.now)
         links, sharing = self._links_of(index)
-        if isinstance(job, TrainingJob) and sharing.told_apart:
-            job = replace(job, told_apart=sharing.told_apart)
-        part = self._parts[index] = PlatformPart(self.platform, gpus)
+        if isinstance(job, TrainingJob) and sharing.rank_classes:
+            job = replace(job, rank_classes=sharing.rank_classes)
+        part = self._parts[index] = PlatformPartition(self.platform, gpus)
         until_s = None if sharing.alone else partial(self._manager.alone_until_s, index, self._sharing)
         probes = [probe.of_job(self._given[index].name) for probe in self._probes]
         run = JobRun(job, part, probes, links=links, carried=sharing.carried, alone_until_s=until_s)
@@ -294,7 +294,7 @@ def _seconds_alone(job: Job, config: SimulationConfig, cluster: Cluster, gpus: i
     """Duration of a job alone on the cluster, on the first GPUs."""
     settings = config.simulation.model_copy(update={"lod": "medium", "collect_events": False})
     alone = config.model_copy(update={"simulation": settings})
-    hardware = PlatformPart(cluster.platform(), range(gpus))
+    hardware = PlatformPartition(cluster.platform(), range(gpus))
     run = JobRun(job_on(job, alone, cluster, range(gpus)), hardware)
     hardware.env.run()
     return run.result().simulated_s

@@ -15,7 +15,7 @@ from simsys.build.training import TrainingJob
 from simsys.executors import Executor
 from simsys.executors.link_classes import rank_classes
 from simsys.executors.meets import Meets
-from simsys.executors.other_jobs import Users, able_beside, exchanges, mirrored, most_loaded, sharing_mirrors
+from simsys.executors.other_jobs import Users, able_to_meet, exchanges, mirrored, most_loaded, sharing_mirrors
 from simsys.shared_links import MOST_APART, SLIGHT, UNEVEN_DOUBT, hindered
 
 
@@ -25,13 +25,13 @@ class SharedTransfers(NamedTuple):
     Args:
         carried: Groups with transfers on links (`SelectedSteps.carried`); None for all.
         alone: True if no transfer contends with other jobs.
-        told_apart: As in `TrainingJob`.
+        rank_classes: As in `TrainingJob`.
         doubt: A warning if other jobs on its links make its times inexact; else empty.
     """
 
     carried: Users | None
     alone: bool
-    told_apart: tuple[int, ...] = ()
+    rank_classes: tuple[int, ...] = ()
     doubt: str = ""
 
 
@@ -70,40 +70,40 @@ def shared_by(jobs: Mapping[int, IdleJob], near: Mapping[int, Collection[int]]) 
         near: For each job, other jobs that may run at the same time.
     """
     others = {index: [jobs[other].meets for other in near[index]] for index in jobs}
-    beside = {index: able_beside(each.meets, others[index]) for index, each in jobs.items()}
-    shared = {index: each for index, each in jobs.items() if beside[index] or hindered(each.meets)}
-    carried, apart = _carried_and_apart(shared, beside)
+    meeting = {index: able_to_meet(each.meets, others[index]) for index, each in jobs.items()}
+    shared = {index: each for index, each in jobs.items() if meeting[index] or hindered(each.meets)}
+    carried, apart = _carried_and_apart(shared, meeting)
     found = {}
     for index, each in shared.items():
         users = _with_stand_ins(each.meets, carried[index])
         fits = affordable(each.job, apart[index])
         found[index] = SharedTransfers(
             carried=None if each.meets.in_turn else users,
-            alone=not beside[index],
-            told_apart=apart[index] if fits else (),
-            doubt=_doubt(each.meets, others[index], fits=fits) if beside[index] or not fits else "",
+            alone=not meeting[index],
+            rank_classes=apart[index] if fits else (),
+            doubt=_doubt(each.meets, others[index], fits=fits) if meeting[index] or not fits else "",
         )
     return found
 
 
 def _carried_and_apart(
-    jobs: Mapping[int, IdleJob], beside: Mapping[int, set[tuple[int, ...]]]
+    jobs: Mapping[int, IdleJob], meeting: Mapping[int, set[tuple[int, ...]]]
 ) -> tuple[dict[int, Users], dict[int, tuple[int, ...]]]:
-    """For each job, groups with transfers on shared links, and numbers that distinguish its ranks (`told_apart`)."""
+    """For each job, groups with transfers on shared links, and numbers that distinguish its ranks (`rank_classes`)."""
     carried: dict[int, Users] = {
-        index: beside[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in jobs.items()
+        index: meeting[index] | each.meets.able(SLIGHT * each.meets.noted_s) for index, each in jobs.items()
     }
-    apart = told_apart(jobs, carried)
+    apart = distinguished_ranks(jobs, carried)
     if any(apart.values()):  # distinguished mirrors can slow each other down, too
         for index, each in jobs.items():
             if apart[index]:
                 carried[index] = {*carried[index], *sharing_mirrors(each.meets)}
-        apart = told_apart(jobs, carried)
+        apart = distinguished_ranks(jobs, carried)
     return carried, apart
 
 
-def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dict[int, tuple[int, ...]]:
-    """For each job, numbers that distinguish ranks of one role (`TrainingJob.told_apart`); none if not needed.
+def distinguished_ranks(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dict[int, tuple[int, ...]]:
+    """For each job, numbers that distinguish ranks of one role (`TrainingJob.rank_classes`); none if not needed.
 
     On FIFO links, one of several equal concurrent transfers is first. So all ranks are distinguished there.
 
@@ -124,7 +124,7 @@ def told_apart(jobs: Mapping[int, IdleJob], carried: Mapping[int, Users]) -> dic
 
 def affordable(job: TrainingJob, apart: tuple[int, ...]) -> bool:
     """True if a job may be simulated with distinguished ranks."""
-    return not apart or len(replace(job, told_apart=apart).roles()) <= MOST_APART
+    return not apart or len(replace(job, rank_classes=apart).roles()) <= MOST_APART
 
 
 def _with_stand_ins(meets: Meets, carried: Users) -> Users:

@@ -34,7 +34,7 @@ from simsys.shared_links import (
     messages_can_meet,
     out_of_step,
 )
-from simsys.sharing import IdleJob, affordable, told_apart
+from simsys.sharing import IdleJob, affordable, distinguished_ranks
 
 Processes = Callable[[Platform], Iterable[Generator[Event, Any, Any]]]
 """Creates SimPy processes of the user, which request GPUs and links of the platform of a scenario."""
@@ -69,7 +69,7 @@ def simulate(
     with profiles_read() as read:
         built = built or build(config)
         if processes is not None:
-            result = _beside_processes(built.jobs[0], list(probes), processes)
+            result = _with_processes(built.jobs[0], list(probes), processes)
         elif config.jobs is None:
             result = simulate_job(built.jobs[0], probes, made_of)
         else:
@@ -127,7 +127,7 @@ def _run(
     return run
 
 
-def _beside_processes(job: Job, probes: Sequence[Probe], processes: Processes) -> RunResult:
+def _with_processes(job: Job, probes: Sequence[Probe], processes: Processes) -> RunResult:
     """Carry a job out on hardware that processes of the user's own request too; ends with the job."""
     platform = job.cluster.platform()
     platform.share()
@@ -209,14 +209,14 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
             return run.whole_result()
     doubt = ""
     if meets.out_of_step is not None:
-        job, doubt = _told_apart(IdleJob(job, idle.executor))
+        job, doubt = _with_rank_classes(IdleJob(job, idle.executor))
     return warned(_run(job, Links.STEPS, probes, carried, alike).whole_result(), doubt)
 
 
-def _told_apart(idle: IdleJob) -> tuple[TrainingJob, str]:
+def _with_rank_classes(idle: IdleJob) -> tuple[TrainingJob, str]:
     """Simulate a job with unequal shares of links with enough processes, else with a warning."""
     everyone = {user for use in idle.meets.uses for _, user in use.mirrored()}
-    apart = told_apart({0: idle}, {0: everyone})[0]
+    apart = distinguished_ranks({0: idle}, {0: everyone})[0]
     if affordable(idle.job, apart):
-        return replace(idle.job, told_apart=apart), ""
+        return replace(idle.job, rank_classes=apart), ""
     return idle.job, out_of_step(idle.meets)

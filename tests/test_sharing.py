@@ -23,7 +23,7 @@ def sharing(*jobs: dict[str, Any], **settings: Any) -> dict[int, SharedTransfers
 
 
 def roles(found: SharedTransfers) -> int:
-    return len(set(found.told_apart))
+    return len(set(found.rank_classes))
 
 
 def test_groups_are_told_apart_by_what_they_meet() -> None:
@@ -31,7 +31,7 @@ def test_groups_are_told_apart_by_what_they_meet() -> None:
     found = sharing(PAIRS, SHARDED, scheduling={"placement": "random"})
     pairs = {user for user in found[0].carried or () if len(user) == 2}
     assert len(pairs) == 3
-    alone = [found[0].told_apart[rank] for rank in range(0, 16, 2) if (rank, rank + 1) not in pairs]
+    alone = [found[0].rank_classes[rank] for rank in range(0, 16, 2) if (rank, rank + 1) not in pairs]
     assert len(alone) == 5
     assert len(set(alone)) == 1
     assert roles(found[0]) == 8
@@ -46,7 +46,7 @@ def test_only_what_is_alike_is_left_together(monkeypatch: pytest.MonkeyPatch) ->
 
     def all_apart(*args: Any) -> dict[int, SharedTransfers]:
         return {
-            index: each._replace(carried=None, told_apart=tuple(range(16))) for index, each in chosen(*args).items()
+            index: each._replace(carried=None, rank_classes=tuple(range(16))) for index, each in chosen(*args).items()
         }
 
     monkeypatch.setattr(shared_cluster, "shared_by", all_apart)
@@ -63,14 +63,14 @@ def test_mirrors_that_others_meet_alike_stay_alike() -> None:
         network={"topology_type": "switch"},
         scheduling={"placement": "spread"},
     )
-    assert [each.told_apart for each in found.values()] == [(), ()]
+    assert [each.rank_classes for each in found.values()] == [(), ()]
     assert any(len(user) == 2 for user in found[0].carried or ())
 
 
 def test_links_that_serve_in_turn_tell_all_ranks_apart() -> None:
     network = {"topology_type": "fat_tree", "leaf_size": 2, "oversubscription": 4, "contention": "fifo"}
     found = sharing(PAIRS, SHARDED, network=network, scheduling={"placement": "random"})
-    assert (found[0].carried, found[0].told_apart) == (None, tuple(range(16)))
+    assert (found[0].carried, found[0].rank_classes) == (None, tuple(range(16)))
     assert all("in turn (contention: fifo)" in each.doubt for each in found.values())
 
 

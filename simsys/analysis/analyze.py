@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from simsys.analysis.findings import Finding, findings, of_jobs
-from simsys.analysis.gains import SIMULATIONS, Gains, Remedy
+from simsys.analysis.gains import SIMULATIONS, Gains, RemedyGain
 from simsys.analysis.losses import Loss, largest_losses
 from simsys.build.job import Built
 from simsys.check import sound
@@ -40,7 +40,7 @@ class Analysis:
     result: RunResult
     findings: Sequence[Finding]
     losses: Sequence[Loss]
-    remedies: Sequence[Remedy] = ()
+    remedies: Sequence[RemedyGain] = ()
     simulated: int = 0
     notes: Sequence[str] = ()
 

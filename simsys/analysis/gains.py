@@ -18,10 +18,10 @@ from simsys.analysis.losses import losses
 from simsys.analysis.remedies import FEWER_BITS, OTHER_BATCH, TRAINING, Candidate
 from simsys.analysis.serving_remedies import SERVING
 from simsys.build.job import Job
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.training import TrainingJob
 from simsys.check.effort import cpu_parts
-from simsys.check.levers import changed, lever_text
+from simsys.check.remedies import changed, remedy_text
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
 from simsys.searches.simulated import checked_job
@@ -43,7 +43,7 @@ share of the time, or hardly any of the former time. Both were chosen by hand.""
 
 
 @dataclass(frozen=True)
-class Remedy:
+class RemedyGain:
     """Settings that were simulated.
 
     Args:
@@ -76,7 +76,7 @@ class Remedy:
     @property
     def text(self) -> str:
         """The settings as in a file."""
-        return lever_text(self.settings)
+        return remedy_text(self.settings)
 
     def as_dict(self) -> dict[str, Any]:
         """The remedy as data for JSON."""
@@ -116,7 +116,7 @@ class Gains:
     _spent_s: float = field(default=0.0, init=False)
     _completed: int = field(default=0, init=False)
 
-    def remedies(self, found: Sequence[Finding]) -> list[Remedy]:
+    def remedies(self, found: Sequence[Finding]) -> list[RemedyGain]:
         """Remedies of the resources that a run loses most to, the best first.
 
         Those that remove the most severe bottleneck come first; of these, those without more GPUs, then those without
@@ -129,7 +129,7 @@ class Gains:
         base = self._run({}) if severe else None
         if base is None:
             return []
-        helping: list[tuple[Remedy, Candidate]] = []
+        helping: list[tuple[RemedyGain, Candidate]] = []
         for kind, candidate in self._candidates(list(severe)):
             run = self._run(candidate.settings)
             if run is not None and (gain := run.speed / base.speed - 1.0) > WORTH:
@@ -154,8 +154,8 @@ class Gains:
                         yield kind, candidate
 
     def _pairs(
-        self, helping: Sequence[tuple[Remedy, Candidate]], base: _Run, severe: Mapping[str, str]
-    ) -> Iterator[Remedy]:
+        self, helping: Sequence[tuple[RemedyGain, Candidate]], base: _Run, severe: Mapping[str, str]
+    ) -> Iterator[RemedyGain]:
         """Pairs of the best remedies with different settings that gain more than each alone."""
         order = list(severe)
         for pair in combinations(helping, 2):
@@ -169,7 +169,7 @@ class Gains:
                 kinds = " and ".join(dict.fromkeys((one.kind, other.kind)))
                 yield _remedy(kinds, severe[one.kind], both, gain, base, run)
 
-    def _run(self, settings: Lever) -> _Run | None:
+    def _run(self, settings: Remedy) -> _Run | None:
         """Check and simulate the scenario with some settings; None if that fails or exceeds a limit."""
         if self.tried >= self.simulations:
             self.left_out += 1
@@ -201,8 +201,8 @@ class Gains:
         return _Run(speed, lost, job.cluster.num_gpus, metrics.get("usd_per_million_tokens"))
 
 
-def _remedy(kind: str, loss: str, candidate: Candidate, gain: float, base: _Run, run: _Run) -> Remedy:
-    return Remedy(
+def _remedy(kind: str, loss: str, candidate: Candidate, gain: float, base: _Run, run: _Run) -> RemedyGain:
+    return RemedyGain(
         kind,
         {path: _plain(value) for path, value in candidate.settings.items()},
         gain,
@@ -214,7 +214,7 @@ def _remedy(kind: str, loss: str, candidate: Candidate, gain: float, base: _Run,
     )
 
 
-def _rank(remedy: Remedy, first: str) -> tuple[bool, bool, int, float]:
+def _rank(remedy: RemedyGain, first: str) -> tuple[bool, bool, int, float]:
     """The place of a remedy: smaller is better.
 
     Args:

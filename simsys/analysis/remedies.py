@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.training import TrainingJob
-from simsys.check.training_levers import (
+from simsys.check.training_remedies import (
     MAX_MICRO_BATCHES,
     SHARDING,
     current_strategy,
@@ -20,7 +20,7 @@ from simsys.check.training_levers import (
     more_tensor,
     sequence_parallel,
     smaller_batch,
-    strategy_lever,
+    strategy_remedy,
     with_degree,
 )
 
@@ -40,7 +40,7 @@ class Candidate:
         note: What they change in addition to time; empty if nothing.
     """
 
-    settings: Lever
+    settings: Remedy
     note: str = ""
 
 
@@ -48,12 +48,12 @@ Remedies: TypeAlias = Callable[[TrainingJob], Iterator[Candidate]]
 JobType = TypeVar("JobType")
 
 
-def plain(*levers: Callable[[JobType], Iterator[Lever]]) -> Callable[[JobType], Iterator[Candidate]]:
-    """Remedies of levers that change nothing but time and memory."""
+def plain(*kinds: Callable[[JobType], Iterator[Remedy]]) -> Callable[[JobType], Iterator[Candidate]]:
+    """Remedies that change nothing but time and memory."""
 
     def remedies(job: JobType) -> Iterator[Candidate]:
-        for lever in levers:
-            yield from map(Candidate, lever(job))
+        for kind in kinds:
+            yield from map(Candidate, kind(job))
 
     return remedies
 
@@ -101,8 +101,8 @@ def overlap(job: TrainingJob) -> Iterator[Candidate]:
 def other_sharding(job: TrainingJob) -> Iterator[Candidate]:
     """Other kinds of data parallelism."""
     for data in SHARDING:
-        if data != current_strategy(job) and (lever := strategy_lever(job, data)):
-            yield Candidate(lever)
+        if data != current_strategy(job) and (remedy := strategy_remedy(job, data)):
+            yield Candidate(remedy)
 
 
 def more_accumulation(job: TrainingJob) -> Iterator[Candidate]:

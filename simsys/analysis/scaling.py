@@ -14,7 +14,7 @@ from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import sound
 from simsys.check.effort import cpu_parts
-from simsys.check.levers import changed
+from simsys.check.remedies import changed
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import InfeasibleError, UsageError, did_you_mean
@@ -140,8 +140,8 @@ class ScalingStudyRunner:
                     "choose a number of nodes or a batch_size_per_gpu that divides"
                 )
                 continue
-            lever = {"hardware.num_nodes": nodes, "training.batch_size_per_gpu": int(samples // ranks)}
-            configs.append(changed(self.base_config, lever))
+            remedy = {"hardware.num_nodes": nodes, "training.batch_size_per_gpu": int(samples // ranks)}
+            configs.append(changed(self.base_config, remedy))
         return configs
 
 

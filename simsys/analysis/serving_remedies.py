@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 from simsys.analysis.remedies import FEWER_BITS, Candidate, automatic_collectives, plain, whole_gpus, whole_links
 from simsys.build.serving import ServingJob
-from simsys.check.serving_levers import memory_share, more_tensor, small_cache, small_weights, twice_the_replicas
+from simsys.check.serving_remedies import memory_share, more_tensor, small_cache, small_weights, twice_the_replicas
 from simsys.config.serving import CACHE_SIZES
 
 Remedies: TypeAlias = Callable[[ServingJob], Iterator[Candidate]]
 MORE_GPUS = "more GPUs"
 VARIANTS = 2
-"""Most variants of a lever with many."""
+"""Most variants of a remedy with many."""
 
 
 def whole_cache(job: ServingJob) -> Iterator[Candidate]:
@@ -26,8 +26,8 @@ def whole_cache(job: ServingJob) -> Iterator[Candidate]:
 
 def smaller_numbers(job: ServingJob) -> Iterator[Candidate]:
     """A KV cache in 8 bit, and weights in fewer bits."""
-    yield from (Candidate(lever, FEWER_BITS) for lever in small_cache(job))
-    yield from (Candidate(lever, FEWER_BITS) for lever in islice(small_weights(job), VARIANTS))
+    yield from (Candidate(remedy, FEWER_BITS) for remedy in small_cache(job))
+    yield from (Candidate(remedy, FEWER_BITS) for remedy in islice(small_weights(job), VARIANTS))
 
 
 def larger_groups(job: ServingJob) -> Iterator[Candidate]:
@@ -40,12 +40,12 @@ def smaller_groups(job: ServingJob) -> Iterator[Candidate]:
     given, degree = job.config.parallelism, job.layout.tensor // 2
     if degree < 1 or given.ep_degree > 1 or job.settings.disaggregated is not None:
         return
-    lever: dict[str, Any] = {"parallelism.tp_degree": degree}
+    remedy: dict[str, Any] = {"parallelism.tp_degree": degree}
     if given.dp_degree is not None:
-        lever["parallelism.dp_degree"] = 2 * given.dp_degree
+        remedy["parallelism.dp_degree"] = 2 * given.dp_degree
     if given.strategy is not None and degree == 1:
-        lever["parallelism.strategy"] = "PP" if job.layout.pipeline > 1 else "None"
-    yield Candidate(lever)
+        remedy["parallelism.strategy"] = "PP" if job.layout.pipeline > 1 else "None"
+    yield Candidate(remedy)
 
 
 def more_sequences(job: ServingJob) -> Iterator[Candidate]:
@@ -82,7 +82,7 @@ def better_router(job: ServingJob) -> Iterator[Candidate]:
 
 def more_replicas(job: ServingJob) -> Iterator[Candidate]:
     """Twice the nodes, with twice the replicas."""
-    yield from (Candidate(lever, MORE_GPUS) for lever in twice_the_replicas(job))
+    yield from (Candidate(remedy, MORE_GPUS) for remedy in twice_the_replicas(job))
 
 
 def faster_host(job: ServingJob) -> Iterator[Candidate]:

@@ -25,8 +25,6 @@ ASSUMED = ServingDefaults.model_validate(
         "max_num_seqs": 256,
         "max_num_batched_tokens": 2048,
         "block_size": 16,
-        "prefix_caching": False,
-        "scheduler_reserve_full_isl": False,
     }
 )
 """Defaults for an engine profile that states none, because the engine has no server or its defaults are unknown."""
@@ -63,8 +61,6 @@ class ResolvedServing(ServingConfig):
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int
-    prefix_caching: bool
-    scheduler_reserve_full_isl: bool
     gpu_memory_utilization: float
     free_gpu_memory_fraction: float
     defaults: dict[str, Default]

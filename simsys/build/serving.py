@@ -237,7 +237,7 @@ class ServingJob(ServingMemory):
             tiers.serve(scheduler)
         if pool.encoder is not None and isinstance(scheduler, ImagesInPrompts):
             scheduler.encode_with(pool.encoder.engine(self.requests, team, executor.probes))
-        scheduler.reserves_prompts = self.settings.scheduler_reserve_full_isl
+        scheduler.reserves_prompts = bool(self.settings.scheduler_reserve_full_isl)
         host_speed = self.cluster.spec.host_speed
         intake: Intake | None = tiers.intake if tiers else None
         if intake is None and not pool.only_decodes:

@@ -52,11 +52,11 @@ class TrainingJob(TrainingSetup):
     """A training scenario that can be measured and started.
 
     Args:
-        told_apart: A number for each rank; ranks with different numbers have separate processes, even if they work
+        rank_classes: A number for each rank; ranks with different numbers have separate processes, even if they work
             alike. Empty if it distinguishes no ranks.
     """
 
-    told_apart: tuple[int, ...] = ()
+    rank_classes: tuple[int, ...] = ()
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, int]]:
@@ -147,13 +147,13 @@ class TrainingJob(TrainingSetup):
 
     def roles(self) -> Roles:
         """Groups of ranks that work alike; with unequal hardware and a custom module, every rank is its own group."""
-        if len(set(self.told_apart)) == self.layout.world_size:
+        if len(set(self.rank_classes)) == self.layout.world_size:
             return alone(self.layout)
         cluster, varies, runs = self.cluster, self.config.hardware.jitter is not None, self._runs()
         together = one_group(self.layout, runs)
         kinds = cluster.kinds(links=not together)  # links do not distinguish ranks that all communicate together
-        if self.told_apart:
-            kinds = numbered(list(zip(kinds, self.told_apart, strict=True)))
+        if self.rank_classes:
+            kinds = numbered(list(zip(kinds, self.rank_classes, strict=True)))
         if self.settings.data_parallel is not None and (varies or len(set(kinds)) > 1 or cluster.nodes):
             return alone(self.layout)
         if varies:  # a rank that is slower at first may be faster when a slowdown ends
@@ -164,9 +164,9 @@ class TrainingJob(TrainingSetup):
     def _observed(self) -> list[int]:
         """One rank of every role, even if ranks of a role have separate processes."""
         leaders = [role[0] for role in self.roles()]
-        if not self.told_apart:
+        if not self.rank_classes:
             return leaders
-        return [min(set(role).intersection(leaders)) for role in replace(self, told_apart=()).roles()]
+        return [min(set(role).intersection(leaders)) for role in replace(self, rank_classes=()).roles()]
 
     def _runs(self) -> tuple[int, ...]:
         """Sizes of the runs of ranks among which model states are divided."""

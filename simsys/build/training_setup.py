@@ -30,7 +30,7 @@ from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.plan import StepSettings, TrainingPlan
 from simsys.parallel.segments import Experts
-from simsys.parallel.stages import partition
+from simsys.parallel.stages import both_directions, partition
 from simsys.parallel.training import training_plan
 from simsys.parallel.training_memory import Shards
 from simsys.sums import ordered_sum
@@ -95,7 +95,8 @@ class TrainingSetup:
         whole = self.forward_pass(expert_load(given))
         if self.layout.pipeline == 1:
             return [[whole]]
-        return partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
+        stages = partition(whole, self.layout.pipeline, given.virtual_stages, given.stage_layers)
+        return both_directions(stages) if self.schedule.bidirectional else stages
 
     def forward_pass(self, load: float) -> ForwardPass:
         """One rank's share of the whole model, if its experts have `load` times the mean number of tokens."""
@@ -167,6 +168,8 @@ class TrainingSetup:
             )
             for chunks in self.stages
         ]
+        if self.schedule.bidirectional:
+            plans = [replace(plan, directions=2) for plan in plans]
         if stages > 1 and tied:
             shared = tied * settings.gradient_bytes_per_parameter / self.shards.gradients
             for end in (0, -1):

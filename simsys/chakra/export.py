@@ -21,7 +21,7 @@ from simsys.errors import UsageError
 from simsys.executors import Combination, Executor
 from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.levels import LEVELS
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.probes import Probes
 from simsys.report.files import Writer, write_files
 from simsys.simulation import simulate_job

@@ -18,7 +18,7 @@ from simsys.executors.execution_model import ExecutionModel
 from simsys.executors.executor import Combination, Executor
 from simsys.ops import Collective, Compute, HostWork, Operation, Program, Recv, Send
 from simsys.platform.events import processed
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.probes import Probe, Probes
 
 Recordable = Compute | Collective | Send | Recv | HostWork

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
-from simsys.check.effects import LeverEffect, Stopwatch, lever_effects
-from simsys.check.levers import lever_text
+from simsys.check.effects import RemedyEffect, Stopwatch, remedy_effects
+from simsys.check.remedies import remedy_text
 from simsys.check.serving_effects import MAX_SIMULATIONS, serving_effects
 from simsys.check.trials import Trials
 from simsys.errors import Fix
@@ -28,21 +28,21 @@ def memory_fixes(
     """
     if isinstance(job, TrainingJob):
         watch = Stopwatch(job) if measured else Stopwatch(job, limit=0)
-        return trials.passing(training_fixes(lever_effects(job, watch)))
+        return trials.passing(training_fixes(remedy_effects(job, watch)))
     return trials.passing(_serving_fixes(job, tokens, measured=measured))
 
 
-def training_fixes(effects: Sequence[LeverEffect]) -> Iterator[Fix]:
-    """Levers with which a job fits, the best first."""
+def training_fixes(effects: Sequence[RemedyEffect]) -> Iterator[Fix]:
+    """Remedies with which a job fits, the best first."""
     for effect in effects:
         if effect.fits:
             figures = {key: value for key, value in effect.as_dict().items() if key not in ("settings", "fits")}
-            yield Fix(effect.lever, effect.figures(), figures)
+            yield Fix(effect.remedy, effect.figures(), figures)
 
 
 def _serving_fixes(job: ServingJob, tokens: int, *, measured: bool) -> Iterator[Fix]:
     for effect in serving_effects(job, tokens, MAX_SIMULATIONS if measured else 0):
-        yield Fix(effect.lever, effect.figures(), effect.as_dict())
+        yield Fix(effect.remedy, effect.figures(), effect.as_dict())
 
 
 def advice(fixes: Sequence[Fix]) -> str:
@@ -50,4 +50,4 @@ def advice(fixes: Sequence[Fix]) -> str:
     if not fixes:
         return OTHERWISE
     best = fixes[0]
-    return f"{lever_text(best.edits)} would fit" + (f" ({best.note})" if best.note else "")
+    return f"{remedy_text(best.edits)} would fit" + (f" ({best.note})" if best.note else "")

@@ -1,4 +1,4 @@
-"""Savings of memory and costs in time of training levers, measured by simulating the job with each."""
+"""Savings of memory and costs in time of training remedies, measured by simulating the job with each."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.training import TrainingJob
 from simsys.check.effort import block_events, cluster_s
-from simsys.check.levers import lever_text, memory_problem, pulled
-from simsys.check.training_levers import Variant, lever_combinations, lever_pairs, single_levers
+from simsys.check.remedies import applied, memory_problem, remedy_text
+from simsys.check.training_remedies import Variant, remedy_combinations, remedy_pairs, single_remedies
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job
 from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
 
 MAX_SIMULATIONS = 20
-"""Most simulations for one job; further levers have no measured time."""
+"""Most simulations for one job; further remedies have no measured time."""
 MAX_WORK = 36_000
-"""Approximate events of all simulations for one job, about a second of computation; further levers have no measured
+"""Approximate events of all simulations for one job, about a second of computation; further remedies have no measured
 time."""
 MAX_PAIRS = 6
 ITERATIONS = 10
@@ -29,17 +29,17 @@ SAME_TIME = 5e-4
 
 
 @dataclass(frozen=True)
-class LeverEffect:
-    """The effect of a lever.
+class RemedyEffect:
+    """The effect of a remedy.
 
     Args:
-        lever: The settings.
+        remedy: The settings.
         saved_bytes: Reduction of the memory of the fullest GPU.
-        fits: Whether the job fits with the lever.
-        time_cost: Time per sample divided by the time without the lever, minus 1; None if it was not measured.
+        fits: Whether the job fits with the remedy.
+        time_cost: Time per sample divided by the time without the remedy, minus 1; None if it was not measured.
     """
 
-    lever: Lever
+    remedy: Remedy
     saved_bytes: float
     fits: bool
     time_cost: float | None = None
@@ -47,13 +47,13 @@ class LeverEffect:
     @property
     def changes_training(self) -> bool:
         """Whether the training itself changes, not only the way in which it is computed."""
-        return "training.optimizer" in self.lever
+        return "training.optimizer" in self.remedy
 
     def figures(self) -> str:
         """Its savings and costs as text.
 
         Example:
-            >>> LeverEffect({"training.optimizer": "sgd"}, 18.2e9, True, -0.012).figures()
+            >>> RemedyEffect({"training.optimizer": "sgd"}, 18.2e9, True, -0.012).figures()
             'saves 17.0 GiB, gains 1.2 % time, changes the training'
         """
         parts = [f"saves {pretty_memory(self.saved_bytes)}"]
@@ -67,12 +67,12 @@ class LeverEffect:
 
     def text(self) -> str:
         """The settings with their savings and costs."""
-        return f"{lever_text(self.lever)} {self.figures()}"
+        return f"{remedy_text(self.remedy)} {self.figures()}"
 
     def as_dict(self) -> dict[str, Any]:
         """The effect as values for JSON."""
         return {
-            "settings": dict(self.lever),
+            "settings": dict(self.remedy),
             "saved_bytes": self.saved_bytes,
             "fits": self.fits,
             "time_cost": self.time_cost,
@@ -81,10 +81,10 @@ class LeverEffect:
 
 
 class Stopwatch:
-    """Simulates a job with levers, each once, at medium detail and without a memory limit.
+    """Simulates a job with remedies, each once, at medium detail and without a memory limit.
 
     Args:
-        job: The job without a lever; it need not fit.
+        job: The job without a remedy; it need not fit.
         limit: Most simulations.
         work: Most events of all simulations together, as `simulation_work` estimates them.
     """
@@ -94,12 +94,12 @@ class Stopwatch:
         self._left, self._work_left = limit, work
         self._found: dict[str, float | None] = {}
 
-    def iteration_s(self, lever: Lever) -> float | None:
+    def iteration_s(self, remedy: Remedy) -> float | None:
         """Time of an iteration (s); None if the job cannot be simulated or the limits are reached."""
-        key = lever_text(lever)
+        key = remedy_text(remedy)
         if key not in self._found:
             try:
-                job = pulled(self._job, lever)
+                job = applied(self._job, remedy)
                 work = simulation_work(job)
                 if not self._left or work > self._work_left:
                     return None
@@ -109,12 +109,12 @@ class Stopwatch:
                 self._found[key] = None
         return self._found[key]
 
-    def time_cost(self, lever: Lever) -> float | None:
-        """Time per sample divided by the time without the lever, minus 1."""
-        before_s, after_s = self.iteration_s({}), self.iteration_s(lever)
+    def time_cost(self, remedy: Remedy) -> float | None:
+        """Time per sample divided by the time without the remedy, minus 1."""
+        before_s, after_s = self.iteration_s({}), self.iteration_s(remedy)
         if before_s is None or after_s is None:
             return None
-        samples = pulled(self._job, lever).global_batch_size / self._job.global_batch_size
+        samples = applied(self._job, remedy).global_batch_size / self._job.global_batch_size
         return after_s / before_s / samples - 1
 
 
@@ -155,49 +155,49 @@ def _simulated_seconds(job: TrainingJob, micro_batches: int) -> float:
         "training.gradient_accumulation_steps": micro_batches,
     }
     unlimited = replace(job, cluster=job.cluster.without_memory_limit())
-    return float(simulate_job(pulled(unlimited, settings)).metrics["mean_iteration_s"])
+    return float(simulate_job(applied(unlimited, settings)).metrics["mean_iteration_s"])
 
 
-def lever_effect(job: TrainingJob, lever: Lever, watch: Stopwatch) -> LeverEffect:
-    """The effect of one lever."""
-    return replace(_saving(job, (lever, pulled(job, lever))), time_cost=watch.time_cost(lever))
+def remedy_effect(job: TrainingJob, remedy: Remedy, watch: Stopwatch) -> RemedyEffect:
+    """The effect of one remedy."""
+    return replace(_saving(job, (remedy, applied(job, remedy))), time_cost=watch.time_cost(remedy))
 
 
-def lever_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[LeverEffect]:
-    """The effects of the levers of a job, the best first.
+def remedy_effects(job: TrainingJob, watch: Stopwatch, *, every: bool = False) -> list[RemedyEffect]:
+    """The effects of the remedies of a job, the best first.
 
-    Levers with which the job fits come first, ordered by their costs in time; changes of the training come last among
-    them. Insufficient levers follow, ordered by their savings. For a job that does not fit, there are also pairs of
-    insufficient levers, and if no pair suffices, larger combinations.
+    Remedies with which the job fits come first, ordered by their costs in time; changes of the training come last
+    among them. Insufficient remedies follow, ordered by their savings. For a job that does not fit, there are also
+    pairs of insufficient remedies, and if no pair suffices, larger combinations.
 
     Args:
         job: The job that needs memory.
         watch: Measures the time.
-        every: Whether to measure insufficient levers too.
+        every: Whether to measure insufficient remedies too.
     """
-    effects = [_saving(job, variant) for variant in single_levers(job)]
+    effects = [_saving(job, variant) for variant in single_remedies(job)]
     if memory_problem(job):
-        alone = [effect.lever for effect in effects if effect.fits]
-        pairs = [pair for pair in lever_pairs(job) if not any(lever.items() <= pair[0].items() for lever in alone)]
+        alone = [effect.remedy for effect in effects if effect.fits]
+        pairs = [pair for pair in remedy_pairs(job) if not any(remedy.items() <= pair[0].items() for remedy in alone)]
         effects += [_saving(job, variant) for variant in pairs[:MAX_PAIRS]]
         if not any(effect.fits for effect in effects):
-            effects += [_saving(job, variant) for variant in lever_combinations(job)]
+            effects += [_saving(job, variant) for variant in remedy_combinations(job)]
     helping = [effect for effect in effects if effect.saved_bytes > 0]
-    helping.sort(key=lambda effect: not effect.fits)  # sufficient levers are measured first
+    helping.sort(key=lambda effect: not effect.fits)  # sufficient remedies are measured first
     measured = (
-        replace(effect, time_cost=watch.time_cost(effect.lever)) if every or effect.fits else effect
+        replace(effect, time_cost=watch.time_cost(effect.remedy)) if every or effect.fits else effect
         for effect in helping
     )
     return sorted(measured, key=_rank)
 
 
-def _saving(job: TrainingJob, variant: Variant) -> LeverEffect:
-    lever, changed = variant
+def _saving(job: TrainingJob, variant: Variant) -> RemedyEffect:
+    remedy, changed = variant
     saved_bytes = ordered_sum(job.memory_bytes.values()) - ordered_sum(changed.memory_bytes.values())
-    return LeverEffect(lever, saved_bytes, not memory_problem(changed))
+    return RemedyEffect(remedy, saved_bytes, not memory_problem(changed))
 
 
-def _rank(effect: LeverEffect) -> tuple[bool, bool, float, float]:
+def _rank(effect: RemedyEffect) -> tuple[bool, bool, float, float]:
     cost = math.inf if effect.time_cost is None else effect.time_cost
     if effect.fits:
         return False, effect.changes_training, cost, -effect.saved_bytes

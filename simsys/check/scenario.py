@@ -15,7 +15,7 @@ from typing import NamedTuple
 from simsys.build.job import Built, Job, assemble, together
 from simsys.build.rules.findings import (
     Findings,
-    Lever,
+    Remedy,
     as_written_text,
     unlocated,
     with_aliases,
@@ -25,7 +25,7 @@ from simsys.check.advice import advice, memory_fixes
 from simsys.check.clusters import Clusters
 from simsys.check.effort import check_effort
 from simsys.check.jobs import jobs_of
-from simsys.check.levers import changed, memory_problem
+from simsys.check.remedies import changed, memory_problem
 from simsys.check.suggestions import settle
 from simsys.check.trials import Trials
 from simsys.check.valid_part import salvage, still_true
@@ -204,19 +204,19 @@ def _check_one(
     if isinstance(made, _Unfit):
         _say_what_would_fit(made, trials, found)
     elif found.suggestions:
-        settle(found, trials, lambda lever: _furthered(trials, job, lever, clusters), memory=memory)
+        settle(found, trials, lambda remedy: _furthered(trials, job, remedy, clusters), memory=memory)
     built = made if isinstance(made, Built) and not found.errors and not found.infeasible else None
     return Verdict(found.errors, found.infeasible, found.warnings, built)
 
 
-def _furthered(trials: Trials, job: JobConfig | None, lever: Lever, clusters: Clusters) -> list[Fix] | None:
-    """A lever with further fixes that make the scenario fit; None if it leaves an error, or suffices alone."""
-    config = changed(trials.config, lever)
+def _furthered(trials: Trials, job: JobConfig | None, remedy: Remedy, clusters: Clusters) -> list[Fix] | None:
+    """A remedy with further fixes that make the scenario fit; None if it leaves an error, or suffices alone."""
+    config = changed(trials.config, remedy)
     made = _look_into(config, job, Findings(unlocated({})), clusters, memory=True)
     if not isinstance(made, _Unfit):
         return None
     fixes = memory_fixes(made.job, trials_of(config, job, clusters=clusters), made.shortest, measured=False)
-    return trials.passing(replace(fix, edits={**lever, **fix.edits}) for fix in fixes)
+    return trials.passing(replace(fix, edits={**remedy, **fix.edits}) for fix in fixes)
 
 
 def trials_of(

@@ -1,4 +1,4 @@
-"""Effects of serving levers on latencies, measured by simulating the first requests with each."""
+"""Effects of serving remedies on latencies, measured by simulating the first requests with each."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.serving import ServingJob
-from simsys.check.levers import memory_problem, pulled
-from simsys.check.serving_levers import combining
+from simsys.check.remedies import applied, memory_problem
+from simsys.check.serving_remedies import combining
 from simsys.errors import SimsysError
 from simsys.simulation import simulate_job
 from simsys.units import Dimension, pretty
@@ -17,7 +17,7 @@ from simsys.units import Dimension, pretty
 REQUESTS = 32
 """Number of the first requests of a workload that are simulated."""
 MAX_SIMULATIONS = 8
-"""Most simulations for one job; further levers have no measured latency."""
+"""Most simulations for one job; further remedies have no measured latency."""
 MAX_PAIRS = 6
 NUMBERS = ("serving.precision", "serving.kv_precision")
 """Settings that change the output of the model."""
@@ -25,15 +25,15 @@ NUMBERS = ("serving.precision", "serving.kv_precision")
 
 @dataclass(frozen=True)
 class ServingEffect:
-    """The effect of a lever with which a job fits.
+    """The effect of a remedy with which a job fits.
 
     Args:
-        lever: The settings.
+        remedy: The settings.
         gpus: GPUs of the cluster that replaces the present one; 0 if the cluster stays.
         latency_s: Mean end-to-end latency of the first requests; None if it was not measured.
     """
 
-    lever: Lever
+    remedy: Remedy
     gpus: int = 0
     latency_s: float | None = None
 
@@ -45,7 +45,7 @@ class ServingEffect:
     @property
     def fewer_bits(self) -> int:
         """Number of settings that reduce bits."""
-        return sum(path in NUMBERS for path in self.lever)
+        return sum(path in NUMBERS for path in self.remedy)
 
     def figures(self) -> str:
         """Its costs as text.
@@ -71,10 +71,10 @@ class ServingEffect:
 
 
 def serving_effects(job: ServingJob, tokens: int, limit: int = MAX_SIMULATIONS) -> list[ServingEffect]:
-    """Levers with which a job fits, the best first.
+    """Remedies with which a job fits, the best first.
 
     They are ordered by additional GPUs, then by settings that reduce bits, then by latency. There are also pairs of
-    insufficient levers, and if no pair suffices, larger combinations. More hardware is combined with other settings
+    insufficient remedies, and if no pair suffices, larger combinations. More hardware is combined with other settings
     only if it does not suffice alone.
 
     Args:
@@ -84,9 +84,9 @@ def serving_effects(job: ServingJob, tokens: int, limit: int = MAX_SIMULATIONS) 
     """
     search = combining(job, tokens)
     found = [
-        _effect(job, lever, changed) for lever, changed in search.singles() if not memory_problem(changed, tokens)
+        _effect(job, remedy, changed) for remedy, changed in search.singles() if not memory_problem(changed, tokens)
     ]
-    alone = [effect.lever for effect in found]
+    alone = [effect.remedy for effect in found]
     pairs = [
         _effect(job, *pair) for pair in search.pairs() if not any(each.items() <= pair[0].items() for each in alone)
     ]
@@ -94,25 +94,25 @@ def serving_effects(job: ServingJob, tokens: int, limit: int = MAX_SIMULATIONS) 
     found += sorted((pair for pair in pairs if not (pair.gpus and bought)), key=_rank)[:MAX_PAIRS]
     found = found or [_effect(job, *combination) for combination in search.combinations()]
     found.sort(key=_rank)
-    measured = [replace(each, latency_s=_latency_s(job, each.lever)) for each in found[:limit]]
+    measured = [replace(each, latency_s=_latency_s(job, each.remedy)) for each in found[:limit]]
     return sorted([*measured, *found[limit:]], key=_rank)
 
 
-def _effect(job: ServingJob, lever: Lever, changed: ServingJob) -> ServingEffect:
+def _effect(job: ServingJob, remedy: Remedy, changed: ServingJob) -> ServingEffect:
     gpus = changed.cluster.num_gpus
-    return ServingEffect(lever, gpus if gpus > job.cluster.num_gpus else 0)
+    return ServingEffect(remedy, gpus if gpus > job.cluster.num_gpus else 0)
 
 
 def _rank(effect: ServingEffect) -> tuple[int, int, float, int]:
     latency_s = math.inf if effect.latency_s is None else effect.latency_s
-    return effect.gpus, effect.fewer_bits, latency_s, len(effect.lever)
+    return effect.gpus, effect.fewer_bits, latency_s, len(effect.remedy)
 
 
-def _latency_s(job: ServingJob, lever: Lever) -> float | None:
+def _latency_s(job: ServingJob, remedy: Remedy) -> float | None:
     """Mean end-to-end latency (s) of the first requests; None if none can be simulated or completed."""
     workload = job.config.workload
     given = workload.num_requests if workload is not None else None
-    settings: Lever = {
+    settings: Remedy = {
         "workload.num_requests": min(given or REQUESTS, REQUESTS),
         "workload.duration": None,
         "simulation.duration": None,
@@ -120,7 +120,7 @@ def _latency_s(job: ServingJob, lever: Lever) -> float | None:
         "simulation.collect_events": False,
     }
     try:
-        found = simulate_job(pulled(job, {**lever, **settings})).metrics["mean_e2el_ms"]
+        found = simulate_job(applied(job, {**remedy, **settings})).metrics["mean_e2el_ms"]
     except SimsysError:
         return None
     return None if found is None else float(found) / 1e3

@@ -9,8 +9,8 @@ from typing import Any
 
 from simsys.build.training import TrainingJob
 from simsys.check.effects import SAME_TIME, Stopwatch, percent
-from simsys.check.levers import memory_problem, pulled
-from simsys.check.training_levers import current_strategy, strategy_lever
+from simsys.check.remedies import applied, memory_problem
+from simsys.check.training_remedies import current_strategy, strategy_remedy
 from simsys.config.parallelism import DATA_STRATEGIES
 from simsys.errors import SimsysError
 from simsys.sums import ordered_sum
@@ -90,14 +90,14 @@ def _compared(this_s: float, other_s: float) -> str:
 def _figures(job: TrainingJob, data: str, watch: Stopwatch, *, every: bool) -> StrategyFigures | None:
     """One strategy; None if there is no choice, or if it differs from another in name only."""
     current = data == current_strategy(job)
-    lever = strategy_lever(job, data)
-    if lever is None or (data == "HSDP" and job.cluster.num_nodes == 1 and not current):
+    remedy = strategy_remedy(job, data)
+    if remedy is None or (data == "HSDP" and job.cluster.num_nodes == 1 and not current):
         return None
-    lever = {} if current else lever
-    changed = pulled(job, lever)
+    remedy = {} if current else remedy
+    changed = applied(job, remedy)
     try:
         fits = not memory_problem(changed)
     except SimsysError:  # options that do not fit this number of ranks
         return None
     memory_bytes = ordered_sum(changed.memory_bytes.values())
-    return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(lever) if fits or every else None)
+    return StrategyFigures(data, memory_bytes, fits, watch.iteration_s(remedy) if fits or every else None)

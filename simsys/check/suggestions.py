@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from simsys.build.rules.findings import FITS, VALID, Findings, Lever, Suggestion
-from simsys.check.levers import lever_text
+from simsys.build.rules.findings import FITS, VALID, Findings, Remedy, Suggestion
+from simsys.check.remedies import remedy_text
 from simsys.check.trials import Trials
 from simsys.config.places import key_path
 from simsys.errors import Fix, Problem
@@ -17,7 +17,7 @@ MOST_FURTHERED = 2
 
 
 def settle(
-    found: Findings, trials: Trials, furthered: Callable[[Lever], Sequence[Fix] | None], *, memory: bool = True
+    found: Findings, trials: Trials, furthered: Callable[[Remedy], Sequence[Fix] | None], *, memory: bool = True
 ) -> None:
     """Append the helpful settings to each error for which settings were proposed.
 
@@ -51,20 +51,20 @@ def _helping(suggestion: Suggestion, trials: Trials, others: frozenset[tuple[str
     for group in suggestion.groups:
         if len(fixes) == suggestion.most:
             break
-        for lever in group:
-            left = trials.problems(lever)
+        for remedy in group:
+            left = trials.problems(remedy)
             if left is not None and left <= others:
-                fixes.append(Fix(lever))
+                fixes.append(Fix(remedy))
                 break
     return fixes
 
 
 def _with_more(
-    suggestion: Suggestion, furthered: Callable[[Lever], Sequence[Fix] | None], searches: Iterator[int]
+    suggestion: Suggestion, furthered: Callable[[Remedy], Sequence[Fix] | None], searches: Iterator[int]
 ) -> list[Fix]:
     """The first proposal that helps together with remedies for too little memory."""
-    for lever in (lever for group in suggestion.groups for lever in group):
-        fixes = furthered(lever)
+    for remedy in (remedy for group in suggestion.groups for remedy in group):
+        fixes = furthered(remedy)
         if fixes:
             return list(fixes)[:1]
         if fixes is not None and next(searches, None) is None:
@@ -83,7 +83,7 @@ def _advised(problem: Problem, suggestion: Suggestion, fixes: Sequence[Fix]) -> 
     return replace(problem, message=f"{problem.message}; {told}", fixes=tuple(fixes))
 
 
-def options_text(levers: Iterable[Lever]) -> str:
+def options_text(remedies: Iterable[Remedy]) -> str:
     """Short text of alternatives; values of one setting are listed in order.
 
     Example:
@@ -91,20 +91,20 @@ def options_text(levers: Iterable[Lever]) -> str:
         'tp_degree: 2 or 4 or num_nodes: 2'
     """
     texts: list[str] = []
-    for paths, group in groupby(levers, key=_paths):
+    for paths, group in groupby(remedies, key=_paths):
         if len(paths) > 1:
-            texts += [lever_text({_name(path): value for path, value in lever.items()}) for lever in group]
+            texts += [remedy_text({_name(path): value for path, value in remedy.items()}) for remedy in group]
             continue
-        values = [lever[paths[0]] for lever in group]
+        values = [remedy[paths[0]] for remedy in group]
         if all(isinstance(value, int) for value in values):
             values.sort()
-        first = lever_text({_name(paths[0]): values[0]})
-        texts.append(" or ".join([first, *(lever_text({"": value}).removeprefix(": ") for value in values[1:])]))
+        first = remedy_text({_name(paths[0]): values[0]})
+        texts.append(" or ".join([first, *(remedy_text({"": value}).removeprefix(": ") for value in values[1:])]))
     return " or ".join(texts)
 
 
-def _paths(lever: Lever) -> tuple[str, ...]:
-    return tuple(lever)
+def _paths(remedy: Remedy) -> tuple[str, ...]:
+    return tuple(remedy)
 
 
 def _name(path: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
-from simsys.build.rules.findings import Lever
-from simsys.check.levers import changed, lever_text
+from simsys.build.rules.findings import Remedy
+from simsys.check.remedies import changed, remedy_text
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import Fix, Problem, SimsysError
 
@@ -38,18 +38,18 @@ class Trials:
         self._left = MAX_TRIALS
         self._known: dict[str, frozenset[Said] | None] = {}
 
-    def problems(self, lever: Lever) -> frozenset[Said] | None:
-        """The problems of the scenario with a lever's settings; None if they cannot be tried."""
-        own = self._sections is None or all(path.partition(".")[0] in self._sections for path in lever)
-        key = lever_text(lever)
+    def problems(self, remedy: Remedy) -> frozenset[Said] | None:
+        """The problems of the scenario with a remedy's settings; None if they cannot be tried."""
+        own = self._sections is None or all(path.partition(".")[0] in self._sections for path in remedy)
+        key = remedy_text(remedy)
         if own and key not in self._known and self._left:
             self._left -= 1
-            self._known[key] = self._try(lever)
+            self._known[key] = self._try(remedy)
         return self._known.get(key)
 
-    def _try(self, lever: Lever) -> frozenset[Said] | None:
+    def _try(self, remedy: Remedy) -> frozenset[Said] | None:
         try:
-            return frozenset((each.path, each.message) for each in self._check(changed(self.config, lever)))
+            return frozenset((each.path, each.message) for each in self._check(changed(self.config, remedy)))
         except SimsysError:
             return None
 

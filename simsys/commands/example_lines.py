@@ -14,7 +14,7 @@ EXAMPLES = {
     "sweep merge": ("simsys sweep merge all first/my-service second/my-service",),
     "search": ("simsys search search.yaml --scenario llama3-8b-16xH100 --top 3 --simulations 20",),
     "check": ("simsys check serving.yaml",),
-    "memory": ("simsys memory training.yaml --levers",),
+    "memory": ("simsys memory training.yaml --remedies",),
     "collectives": ("simsys collectives training.yaml --op all_gather --sizes 1MiB..1GiB",),
     "topology": ("simsys topology cluster.yaml",),
     "import-trace": ("simsys import-trace requests.csv --rate-scale 2 --out faster.csv",),

@@ -50,7 +50,7 @@ def read_sides(sources: Sequence[Source], limit_s: float = math.inf) -> list[Sid
         ConfigError: With every problem of a file of scenarios.
         InfeasibleError: A scenario does not fit its hardware.
     """
-    sides = _told_apart([side for source in sources for side in sides_of(source, limit_s)])
+    sides = _uniquely_labelled([side for source in sources for side in sides_of(source, limit_s)])
     if len(sides) < 2:
         raise UsageError("a comparison needs at least two scenarios, folders of results, or measurements")
     kinds = {side.kind: side for side in reversed(sides)}
@@ -131,7 +131,7 @@ def _is_json_result(path: Path) -> bool:
     return not (isinstance(found, dict) and any(section in found for section in SECTIONS))
 
 
-def _told_apart(sides: Sequence[Side]) -> list[Side]:
+def _uniquely_labelled(sides: Sequence[Side]) -> list[Side]:
     """Return the sides with unique labels: their sources where names are equal, then numbers."""
     for choose in (lambda side, _: side.source, lambda side, number: f"{side.label} #{number}"):
         count = Counter(side.label for side in sides)

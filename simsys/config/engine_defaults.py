@@ -102,6 +102,8 @@ Counts = Annotated[tuple[Case[Count], ...], _FEW, _PLAIN]
 Fractions = Annotated[tuple[Case[Fraction], ...], _FEW, _PLAIN]
 Names = Annotated[tuple[Case[str], ...], _FEW, _PLAIN]
 Switches = Annotated[tuple[Case[bool], ...], _FEW, _PLAIN]
+OFF: Switches = (Case[bool](value=False),)
+"""A switch that is off unless the engine says otherwise."""
 
 
 class ServingDefaults(FrozenModel):
@@ -115,8 +117,8 @@ class ServingDefaults(FrozenModel):
         max_num_seqs: Sequences of a step.
         max_num_batched_tokens: Tokens of a step.
         block_size: Tokens of a block of the KV cache.
-        prefix_caching: Whether prompts with equal beginnings share blocks.
-        scheduler_reserve_full_isl: Whether a prompt is admitted only if all its blocks are free.
+        prefix_caching: Whether prompts with equal beginnings share blocks; left out, they do not.
+        scheduler_reserve_full_isl: Whether a prompt is admitted only if all its blocks are free; left out, it is not.
         async_scheduling: Whether the host prepares a step during the one before; left out, as in `EngineProfile`.
         gpu_memory_utilization: Share of device memory that is used; left out, as in `EngineProfile`.
         free_gpu_memory_fraction: Share of the remaining free memory that the KV cache is allocated.
@@ -129,8 +131,8 @@ class ServingDefaults(FrozenModel):
     max_num_seqs: Counts
     max_num_batched_tokens: Counts
     block_size: Counts
-    prefix_caching: Switches
-    scheduler_reserve_full_isl: Switches
+    prefix_caching: Switches = OFF
+    scheduler_reserve_full_isl: Switches = OFF
     async_scheduling: Switches | None = None
     gpu_memory_utilization: Fractions | None = None
     free_gpu_memory_fraction: Fractions | None = None

@@ -230,7 +230,7 @@ class SimulationConfig(Changeable):
         return self
 
     @model_validator(mode="after")
-    def _jobs_told_apart(self) -> Self:
+    def _jobs_have_unique_names(self) -> Self:
         names = [job.name for job in self.jobs or ()]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid
 from simsys.config.discriminators import Part
@@ -17,6 +17,16 @@ LONGEST_SIDE = 16_384
 _SIZE = re.compile(r"([1-9][0-9]{0,5}) ?x ?([1-9][0-9]{0,5})")
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 Reuse = Annotated[float, Field(strict=True, ge=0, lt=1)]
+
+
+def _sides(value: str) -> str:
+    """Refuse what is no size of an image."""
+    found = _SIZE.fullmatch(value)
+    if found is None:
+        raise invalid(f"size must be width x height in pixels, such as 1024x768, not {value!r}")
+    if max(map(int, found.groups())) > LONGEST_SIDE:
+        raise invalid(f"sides of an image have at most {LONGEST_SIDE} pixels, not {value}")
+    return value
 
 
 class ImagesConfig(Part):
@@ -41,7 +51,9 @@ class ImagesConfig(Part):
     per_request: Length = Field(
         default=FixedLength(tokens=1), description="Images of a request that has any: a number or a distribution"
     )
-    size: str | None = Field(default=None, description="Width and height in pixels, such as 1024x768")
+    size: Annotated[str, AfterValidator(_sides)] | None = Field(
+        default=None, description="Width and height in pixels, such as 1024x768"
+    )
     tokens: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
         default=None, description="Tokens that the encoder makes of an image, in place of its size"
     )
@@ -54,12 +66,6 @@ class ImagesConfig(Part):
             raise invalid("give either the size of the images, such as size: 1024x768, or their tokens")
         if self.per_request.kind == "trace":
             raise invalid("per_request cannot come from a trace; give a number or a distribution")
-        if self.size is not None:
-            found = _SIZE.fullmatch(self.size)
-            if found is None:
-                raise invalid(f"size must be width x height in pixels, such as 1024x768, not {self.size!r}")
-            if max(map(int, found.groups())) > LONGEST_SIDE:
-                raise invalid(f"sides of an image have at most {LONGEST_SIDE} pixels, not {self.size}")
         return self
 
     @property

@@ -71,7 +71,8 @@ class ParallelismConfig(FrozenModel):
     ``FSDP``, ``HSDP``.
     `ep_degree` divides the ranks that hold the same weights (data times context parallelism), as in Megatron-LM.
     `order` says which ranks are neighbours, the fastest varying first, as in Megatron-LM.
-    `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, or your own.
+    `schedule` is a pipeline schedule: ``1f1b``, ``gpipe``, ``interleaved``, ``zero_bubble``, ``dualpipe``,
+    or your own.
     `sequence_parallel` divides norms and dropout, which tensor parallelism leaves whole, by tokens. `tp_overlap` cuts
     the matrix products of tensor parallelism so that communication overlaps with them. `scatter_gather` divides the
     activations that a pipeline stage sends among the tensor-parallel ranks. With `p2p_overlap` a stage computes during
@@ -156,7 +157,8 @@ class ParallelismConfig(FrozenModel):
         default=1, description="Model chunks of each pipeline stage (interleaved schedules)"
     )
     schedule: str = Field(
-        default="1f1b", description="Pipeline schedule: 1f1b, gpipe, interleaved, zero_bubble, or a module of your own"
+        default="1f1b",
+        description="Pipeline schedule: 1f1b, gpipe, interleaved, zero_bubble, dualpipe, or a module of your own",
     )
     stage_layers: list[NonNegativeInt] | None = Field(
         default=None, description="Layers of each stage; by default equal numbers"

@@ -9,7 +9,7 @@ from simpy.events import Event
 from simsys.executors.own_work import own_work
 from simsys.platform.environment import executors_clock
 from simsys.platform.events import At
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.platform.server import CalendarServer
 from simsys.probes import Probes
 

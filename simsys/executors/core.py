@@ -25,7 +25,7 @@ from simsys.parallel.cycle import Step
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass
 from simsys.platform.device_spec import DeviceSpec
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.probes import Probes
 
 

@@ -35,7 +35,7 @@ from simsys.ops import (
     Transfer,
 )
 from simsys.platform.ecmp_collisions import Collision
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.probes import Probes
 
 

@@ -8,7 +8,7 @@ from simsys.executors.streams import Stream
 from simsys.ops import HostChannel, HostWork
 from simsys.platform.environment import executors_clock
 from simsys.platform.events import At
-from simsys.platform.part import Hardware
+from simsys.platform.partition import Hardware
 from simsys.probes import Probes
 
 

@@ -225,15 +225,15 @@ class Meets:
         use.exposed_s += exposed * busy_s
         if use.splits:
             self.out_of_step = use
-        beside: list[Use] = []
+        overlapping: list[Use] = []
         for other, mine, others in use.near:
-            both_s, other_exposed_s = other.beside(start_s, end_s, busy_s, self._notes)
+            both_s, other_exposed_s = other.overlap(start_s, end_s, busy_s, self._notes)
             if both_s and (mine or others):
                 self._meet(use, other, (mine * exposed * both_s, others * other_exposed_s))
             elif both_s:
-                beside.append(other)
-        if len(beside) > 1 and too_many([use, *beside]):
-            self._meet(use, beside[0], (busy_s, 0.0))
+                overlapping.append(other)
+        if len(overlapping) > 1 and too_many([use, *overlapping]):
+            self._meet(use, overlapping[0], (busy_s, 0.0))
         use.add(Window(start_s, end_s, busy_s, exposed, self._notes), self._now())
 
     def _meet(self, one: Use, other: Use, waited_s: tuple[float, float]) -> None:

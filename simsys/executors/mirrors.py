@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simsys.platform.network import LockStep, Network, Pairs
-from simsys.platform.part import NetworkPart
+from simsys.platform.partition import NetworkPartition
 from simsys.platform.routing import Way
 
-AnyNetwork = Network[Any, Any] | NetworkPart
+AnyNetwork = Network[Any, Any] | NetworkPartition
 
 _LARGE_BYTES = 1e15
 """With transfers of this size, latencies do not matter."""

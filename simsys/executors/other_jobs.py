@@ -17,7 +17,7 @@ Users = Collection[tuple[int, ...]]
 """Ranks of groups, source and destination of messages."""
 
 
-def able_beside(own: Meets, others: Iterable[Meets]) -> set[tuple[int, ...]]:
+def able_to_meet(own: Meets, others: Iterable[Meets]) -> set[tuple[int, ...]]:
     """Users that would lose time to concurrent transfers of other jobs, mirrors by their own ranks.
 
     Args:

@@ -63,7 +63,7 @@ class Use:
     windows: deque[Window] = field(default_factory=deque)
     """Remaining times in flight, in order."""
 
-    def beside(self, start_s: float, end_s: float, busy_s: float, noted: int) -> tuple[float, float]:
+    def overlap(self, start_s: float, end_s: float, busy_s: float, noted: int) -> tuple[float, float]:
         """Overlap with other uses, except within one record.
 
         Returns: The overlap, and the awaited part of it.

@@ -123,7 +123,8 @@ class ServingMetrics(MetricsCollector):
     def steps(self, rank: int, runs: Sequence[float]) -> None:
         """Many at once; a good time to store what engines have noted since the last ones."""
         self.log.steps.add(rank, runs)
-        for log in self.log.engine_logs.values():
+        logs = self.log.engine_logs
+        for log in (logs[rank],) if rank in logs else logs.values():
             log.store()
 
     @cached_property

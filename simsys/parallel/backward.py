@@ -42,14 +42,14 @@ def part_of(
     precision: Precision,
     *,
     factor: float = 1.0,
-    beside: bool = False,
+    overlapped: bool = False,
 ) -> Part:
-    """A computation and the optional exchange after (or `beside`) it, with `factor` times its usual size."""
+    """A computation and the optional exchange after (or `overlapped`) it, with `factor` times its usual size."""
     if exchange is None:
         return Part(work)
     tokens = batch.logits if exchange.per_logit else batch.tokens
     nbytes = factor * tokens * exchange.elements_per_token * precision.activation_bytes
-    return Part(work, exchange.kind, nbytes, exchange.over, beside)
+    return Part(work, exchange.kind, nbytes, exchange.over, overlapped)
 
 
 def recomputed(stretch: RepeatedBlock, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
@@ -65,8 +65,8 @@ def recomputed(stretch: RepeatedBlock, forward: Sequence[Part], batch: Batch, se
         core = [operator for operator in segment.operators if operator.kind is OperatorKind.ATTENTION]
         if core:
             work = forward_work(core, batch, settings.precision, layers=0.0)
-            exchange = segment.exchange if segment.beside else None
-            parts.append(part_of(work, exchange, batch, settings.precision, beside=segment.beside))
+            exchange = segment.exchange if segment.overlapped else None
+            parts.append(part_of(work, exchange, batch, settings.precision, overlapped=segment.overlapped))
     return parts
 
 
@@ -83,8 +83,8 @@ def backward_parts(
     previous: Segment | None = None
     sums = any(s.exchange is not None and s.exchange.kind is CollectiveKind.ALL_REDUCE for s in stretch.segments)
     for segment, work in zip(stretch.segments, gradients, strict=True):
-        if segment.beside:
-            parts = [*_backward_beside(segment, work, batch, precision, previous), *parts]
+        if segment.overlapped:
+            parts = [*_backward_overlapped(segment, work, batch, precision, previous), *parts]
         else:
             before, after = _exchanges(segment, previous.exchange if previous and _gathers(previous) else None)
             alone = [part_of(Work(), exchange, batch, precision) for exchange in before]
@@ -94,13 +94,13 @@ def backward_parts(
     return [part for part in parts if part.computes or part.kind is not None]
 
 
-def _backward_beside(
+def _backward_overlapped(
     segment: Segment, work: Work, batch: Batch, precision: Precision, previous: Segment | None
 ) -> list[Part]:
     """The backward pass of a part of a ring; the gradients of keys and values go one step further, to their owner."""
     exchange = segment.exchange
-    parts = [part_of(work, exchange, batch, precision, factor=segment.backward_factor, beside=True)]
-    begins = previous is None or not previous.beside
+    parts = [part_of(work, exchange, batch, precision, factor=segment.backward_factor, overlapped=True)]
+    begins = previous is None or not previous.overlapped
     if begins and exchange is not None and exchange.over == "context":
         parts.append(part_of(Work(), exchange, batch, precision))
     return parts

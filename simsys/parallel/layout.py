@@ -155,6 +155,12 @@ class Layout:
         ranks = self.group(rank, over).ranks
         return self._group((ranks[0], ranks[-1]) if len(ranks) > 1 else ranks, over)
 
+    def opposite(self, rank: int, over: str) -> Group:
+        """A rank and the one at its place from the other end of the group along the axis `over`."""
+        ranks = self.group(rank, over).ranks
+        both = {rank, ranks[-1 - ranks.index(rank)]}
+        return self._group(tuple(sorted(both)), over)
+
     def roles(self) -> tuple[tuple[int, ...], ...]:
         """Sets of ranks that do the same work at the same time on equal devices: one per pipeline stage."""
         stages: list[list[int]] = [[] for _ in range(self.pipeline)]

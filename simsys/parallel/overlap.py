@@ -79,7 +79,7 @@ def beside_computation(segments: Sequence[Segment]) -> list[Segment]:
     factor, so an all-to-all is taken to be hidden by the computation of its own pass.
     """
     return [
-        replace(segment, beside=True)
+        replace(segment, overlapped=True)
         if segment.operators and segment.exchange is not None and segment.exchange.kind is CollectiveKind.ALL_TO_ALL
         else segment
         for segment in segments
@@ -108,7 +108,7 @@ def _step(exchange: Exchange, degree: int) -> Exchange:
 
 def _around(operators: tuple[Operator, ...], step: Exchange, degree: int, backward_factor: float) -> list[Segment]:
     """Operators overlapped with each step around a ring."""
-    return [Segment(operators, step, beside=True, backward_factor=backward_factor)] * (degree - 1)
+    return [Segment(operators, step, overlapped=True, backward_factor=backward_factor)] * (degree - 1)
 
 
 def divided(operator: Operator, parts: int) -> Operator:

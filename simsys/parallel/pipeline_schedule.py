@@ -41,6 +41,18 @@ class Schedule(ABC):
     splits_backward = False
     """True if the gradients of inputs and of weights are separate actions."""
 
+    bidirectional = False
+    """True if micro-batches enter at both ends of the pipeline.
+
+    A stage then holds its chunk and, as the second one, the chunk of the opposite stage. The first half of the
+    micro-batches passes the first chunks of all stages, the second half the second chunks, in the opposite direction.
+    """
+
+    @classmethod
+    def held_chunks(cls, chunks: int) -> int:
+        """Chunks that a stage holds, of `chunks` in each direction."""
+        return 2 * chunks if cls.bidirectional else chunks
+
     @abstractmethod
     def actions(self, stage: int, stages: int, micro_batches: int, chunks: int) -> list[Action]:
         """The actions of a stage in one step, in order.

@@ -20,14 +20,14 @@ class Part:
         kind: The kind of collective.
         nbytes: Its full buffer.
         over: The kind of group, a name in `simsys.parallel.layout.GROUPS`.
-        beside: The collective runs beside the computation instead of after it.
+        overlapped: The collective runs during the computation instead of after it.
     """
 
     work: Work
     kind: CollectiveKind | None = None
     nbytes: float = 0.0
     over: str = "tensor"
-    beside: bool = False
+    overlapped: bool = False
 
     @property
     def computes(self) -> bool:
@@ -90,6 +90,7 @@ class TrainingPlan:
         memory: For each chunk, memory of a micro-batch; empty by default.
         host_update_bytes: Bytes read and written by a weight update on the host, in one pass.
         waits_for_sends: True if a stage waits for its sends before it computes.
+        directions: 2 if half of the micro-batches pass each of the two chunks, which belong to opposite stages.
     """
 
     chunks: tuple[tuple[Block, ...], ...]
@@ -101,6 +102,7 @@ class TrainingPlan:
     memory: tuple[ChunkMemory, ...] = ()
     host_update_bytes: float = 0.0
     waits_for_sends: bool = False
+    directions: int = 1
 
     def __post_init__(self) -> None:
         if not self.memory:
@@ -115,12 +117,18 @@ class TrainingPlan:
     def flop(self) -> float:
         """FLOP of a whole step on this rank, without the optimizer."""
         parts = (part for block in self.blocks for part in (*block.forward, *block.backward, *block.weight))
-        return self.micro_batches * ordered_sum(part.work.flop for part in parts)
+        return self.micro_batches * ordered_sum(part.work.flop for part in parts) / self.directions
 
     @property
     def gradient_bytes(self) -> float:
         """Bytes of all gradients of this rank."""
         return ordered_sum(block.gradient_bytes for block in self.blocks)
+
+    @property
+    def gradient_bytes_of_directions(self) -> float:
+        """The same, added up so that opposite stages of a bidirectional pipeline have the same sum."""
+        chunks = [ordered_sum(block.gradient_bytes for block in chunk) for chunk in self.chunks]
+        return ordered_sum(sorted(chunks))
 
     @property
     def parameter_bytes(self) -> float:

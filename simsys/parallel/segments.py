@@ -52,7 +52,7 @@ class Segment:
         exchange: The exchange after the operators, or None.
         layers: Share of a layer's host overhead in this segment.
         launches: Its kernels over those of a dense layer, with eager launches.
-        beside: True if the exchange overlaps with the operators.
+        overlapped: True if the exchange overlaps with the operators.
         backward_factor: Volume of an overlapped exchange in the backward pass over the forward pass.
     """
 
@@ -60,7 +60,7 @@ class Segment:
     exchange: Exchange | None = None
     layers: float = 0.0
     launches: float = 0.0
-    beside: bool = False
+    overlapped: bool = False
     backward_factor: float = 1.0
 
 

@@ -42,6 +42,11 @@ def partition(
     return [[passes[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
 
 
+def both_directions(stages: Sequence[Sequence[ForwardPass]]) -> list[list[ForwardPass]]:
+    """The chunks of each stage of a bidirectional pipeline: its own, and those of the opposite stage."""
+    return [[*own, *opposite] for own, opposite in zip(stages, reversed(stages), strict=True)]
+
+
 def layer_count(plan: ForwardPass) -> int:
     """Number of layers to divide."""
     first, last = _layers(plan)

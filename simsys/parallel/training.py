@@ -180,8 +180,8 @@ def _block(
     ]
     loss = _loss_kernel(stretch, batch, settings, vocab_size)
     forward = [
-        part_of(work, None if keeps_logits(segment) else segment.exchange, batch, precision, beside=segment.beside)
-        for segment, work in zip(stretch.segments, works, strict=True)
+        part_of(work, None if keeps_logits(each) else each.exchange, batch, precision, overlapped=each.overlapped)
+        for each, work in zip(stretch.segments, works, strict=True)
     ]
     share = 0.5 if settings.split_backward else 1.0
     gradients = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simsys.analysis.analyze import Analysis
 from simsys.analysis.findings import Finding
-from simsys.analysis.gains import Remedy
+from simsys.analysis.gains import RemedyGain
 from simsys.report.text import percent, wrap
 
 NAMES = {"kv_capacity": "KV capacity"}
@@ -82,7 +82,7 @@ def _own(analysis: Analysis) -> list[str]:
     return ["your own analyses", *lines] if lines else []
 
 
-def _effect(remedy: Remedy, kind: str) -> str:
+def _effect(remedy: RemedyGain, kind: str) -> str:
     """The gain, what is left of the bottleneck, and the costs."""
     times = f"{1.0 + remedy.gain:.3g}x"
     resource = _name(remedy.kind.partition(" and ")[0])

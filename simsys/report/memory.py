@@ -13,8 +13,8 @@ from simsys.build.resolved_serving import ResolvedServing, defaults_dict, defaul
 from simsys.build.training import TrainingJob
 from simsys.check import check_file
 from simsys.check.advice import advice, memory_fixes, training_fixes
-from simsys.check.effects import SAME_TIME, LeverEffect, Stopwatch, lever_effects
-from simsys.check.levers import lever_text, memory_problem
+from simsys.check.effects import SAME_TIME, RemedyEffect, Stopwatch, remedy_effects
+from simsys.check.remedies import memory_problem, remedy_text
 from simsys.check.scenario import trials_of
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
 from simsys.check.trials import Trials
@@ -36,7 +36,7 @@ class MemoryAnswer:
         stages: Bytes by component, for each pipeline stage (one in serving and without a pipeline).
         problem: The reason for not fitting; empty if it fits.
         advice: Settings that make it fit.
-        levers: For training, settings that save memory, the best first.
+        remedies: For training, settings that save memory, the best first.
         strategies: For data-parallel training, the job with each strategy.
         host_bytes: For training, model states per GPU in host memory.
         warnings: Warnings for people.
@@ -49,7 +49,7 @@ class MemoryAnswer:
     stages: Sequence[Mapping[str, float]]
     problem: str = ""
     advice: str = ""
-    levers: Sequence[LeverEffect] = ()
+    remedies: Sequence[RemedyEffect] = ()
     strategies: Sequence[StrategyFigures] = ()
     host_bytes: float = 0.0
     warnings: Sequence[str] = ()
@@ -64,7 +64,7 @@ class MemoryAnswer:
     @property
     def strategy_advice(self) -> str:
         """The recommended data parallelism; empty if there is no choice."""
-        helps = next((lever_text(effect.lever) for effect in self.levers if effect.fits), "")
+        helps = next((remedy_text(effect.remedy) for effect in self.remedies if effect.fits), "")
         return strategy_advice(self.strategies, self.capacity_bytes, helps) if self.strategies else ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class MemoryAnswer:
             "host_bytes": self.host_bytes,
             "problem": self.problem,
             "advice": self.advice,
-            "levers": [effect.as_dict() for effect in self.levers],
+            "remedies": [effect.as_dict() for effect in self.remedies],
             "strategies": [figures.as_dict() for figures in self.strategies],
             "strategy_advice": self.strategy_advice,
             "warnings": list(self.warnings),
@@ -119,15 +119,15 @@ class MemoryAnswer:
         lines: list[str] = []
         if self.problem:
             lines += ["", *_wrapped(self.advice)]
-        if self.levers:
-            lines += ["", *(f"  {line}" for line in table([_row(effect) for effect in self.levers]).splitlines())]
+        if self.remedies:
+            lines += ["", *(f"  {line}" for line in table([_row(effect) for effect in self.remedies]).splitlines())]
         if self.strategies:
             lines += ["", *_wrapped(self.strategy_advice)]
         return lines
 
 
 def memory_answers(
-    path: Path, assignments: Sequence[str], names: Sequence[str], *, levers: bool | None = None
+    path: Path, assignments: Sequence[str], names: Sequence[str], *, remedies: bool | None = None
 ) -> list[MemoryAnswer]:
     """The memory of the scenarios of a file, including those that do not fit.
 
@@ -135,7 +135,7 @@ def memory_answers(
         path: The experiment file.
         assignments: Settings from the command line.
         names: Which scenarios; all if empty.
-        levers: As for `memory_answer`.
+        remedies: As for `memory_answer`.
 
     Raises:
         ConfigError: With every problem other than memory.
@@ -143,19 +143,19 @@ def memory_answers(
     answers = []
     for built in check_file(path, assignments, names, memory=False):
         if built.config.jobs is None:
-            answers.append(memory_answer(built.jobs[0], levers=levers))
+            answers.append(memory_answer(built.jobs[0], remedies=remedies))
         else:
             for one, job in zip(built.config.jobs, built.jobs, strict=True):
-                answers.append(memory_answer(job, levers=False, trials=trials_of(job.config, one)))
+                answers.append(memory_answer(job, remedies=False, trials=trials_of(job.config, one)))
     return answers
 
 
-def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None = None) -> MemoryAnswer:
+def memory_answer(job: Job, *, remedies: bool | None = None, trials: Trials | None = None) -> MemoryAnswer:
     """The memory of one scenario, or of one of its jobs.
 
     Args:
         job: The scenario, resolved.
-        levers: For training, whether to list settings that save memory; by default if it does not fit. True also
+        remedies: For training, whether to list settings that save memory; by default if it does not fit. True also
             measures the cost of settings that do not suffice; False also skips the comparison of strategies.
         trials: Checks the scenario with other settings; by default as that of a single job.
     """
@@ -175,21 +175,21 @@ def memory_answer(job: Job, *, levers: bool | None = None, trials: Trials | None
         answer = replace(answer, host_bytes=job.host_bytes)
     else:
         answer = replace(answer, settings=job.settings)
-    if isinstance(job, TrainingJob) and levers is not False:
-        return _compared(answer, job, trials, levers=bool(levers))
+    if isinstance(job, TrainingJob) and remedies is not False:
+        return _compared(answer, job, trials, remedies=bool(remedies))
     return replace(answer, advice=advice(memory_fixes(job, trials))) if problem else answer
 
 
-def _compared(answer: MemoryAnswer, job: TrainingJob, trials: Trials, *, levers: bool) -> MemoryAnswer:
+def _compared(answer: MemoryAnswer, job: TrainingJob, trials: Trials, *, remedies: bool) -> MemoryAnswer:
     """The answer with simulated costs of strategies and, if requested or needed, of settings that save memory."""
     watch = Stopwatch(job)
-    strategies = compare_strategies(job, watch, every=levers)
-    effects = lever_effects(job, watch, every=levers) if levers or answer.problem else ()
+    strategies = compare_strategies(job, watch, every=remedies)
+    effects = remedy_effects(job, watch, every=remedies) if remedies or answer.problem else ()
     helps = advice(trials.passing(training_fixes(effects), 1)) if answer.problem else ""
-    return replace(answer, levers=effects, strategies=strategies, advice=helps)
+    return replace(answer, remedies=effects, strategies=strategies, advice=helps)
 
 
-def _row(effect: LeverEffect) -> dict[str, str]:
+def _row(effect: RemedyEffect) -> dict[str, str]:
     """One line of the table of settings that save memory."""
     cost = effect.time_cost
     time = "-" if cost is None else "0.0 %" if abs(cost) < SAME_TIME else f"{cost * 100:+.1f} %"
@@ -198,7 +198,7 @@ def _row(effect: LeverEffect) -> dict[str, str]:
         "fits": "yes" if effect.fits else "no",
         "saves": pretty_memory(effect.saved_bytes),
         "time": time,
-        "lever": f"{lever_text(effect.lever)}{remark}",
+        "remedy": f"{remedy_text(effect.remedy)}{remark}",
     }
 
 

@@ -16,7 +16,7 @@ from simsys.build.rules.findings import Findings, unlocated
 from simsys.capacity import greatest_rate, steady_state
 from simsys.capacity.rate import TOLERANCE
 from simsys.check.clusters import Clusters
-from simsys.check.levers import changed, memory_problem
+from simsys.check.remedies import changed, memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
 from simsys.metrics.slo import ATTAINMENT

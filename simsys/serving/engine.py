@@ -259,7 +259,7 @@ class Engine(Leaving):
         if self._plain:
             self.stepper.decode(size, decode.cached_tokens + size, steps, host_s, follows)
         else:
-            self.stepper.run(decode.beside(NOTHING), steps, host_s, decode.growth())
+            self.stepper.run(decode.batch_with(NOTHING), steps, host_s, decode.growth())
 
     def _begin_prompts(self, chunks: list[Chunk]) -> None:
         """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
@@ -281,7 +281,7 @@ class Engine(Leaving):
                 prompt_context_tokens=batch.tokens,
             )
         if decoding:
-            batch = decode.beside(batch)
+            batch = decode.batch_with(batch)
             if steps > 1:
                 steps = min(steps, decode.steps_left())
         if steps > 1:

@@ -165,7 +165,7 @@ class KVLoads(SwapSpace):
         assert self.prefill is not None
         scheduler, layers, starts_s = self._engine.scheduler, self._layers, self._env._now
         batch = self.prefill.work([Chunk(*each) for each in chunks])
-        compute_s = self._team.pass_s(scheduler.decode.beside(batch) if scheduler.mixes else batch)
+        compute_s = self._team.pass_s(scheduler.decode.batch_with(batch) if scheduler.mixes else batch)
         for tier, read in (part for load in loads for part in load.parts):
             comes_s, hidden = tier.reads.comes_s(read), (layers - 1) / layers
             starts_s = max(starts_s, comes_s - tier.reads.seconds(read) * hidden, comes_s - compute_s * hidden)

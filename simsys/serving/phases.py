@@ -55,7 +55,7 @@ class DecodePhase(ABC):
     """
 
     plain: ClassVar[bool] = True
-    """True if every step has one token per sequence; otherwise `beside` has the batch."""
+    """True if every step has one token per sequence; otherwise `batch_with` returns the batch."""
 
     def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
         self.sequences = sequences
@@ -89,7 +89,7 @@ class DecodePhase(ABC):
     def missing_blocks(self, steps: int = 1) -> int:
         """KV blocks that the next steps need, up to `steps_left` of them."""
 
-    def beside(self, prompts: Batch) -> Batch:
+    def batch_with(self, prompts: Batch) -> Batch:
         """The batch of a step with all decoding sequences and prompts.
 
         Each sequence's new token attends to its cached tokens and to itself.

@@ -84,7 +84,7 @@ class Source:
         self._next = 0  # place in this order
         self._limit = min(requests.concurrency or len(requests), len(self._order))
         """Place up to which requests arrive by themselves, not after the end of another one."""
-        self._hears_of = probes.request_arrived
+        self._hears_of, self._sheds = probes.request_arrived, router.sheds
         self._stopped = False
         engines = (*router.replicas, *elsewhere)
         self._clients = Clients(env, requests, engines) if requests.gives_up else None
@@ -124,9 +124,10 @@ class Source:
 
     def happen(self) -> float:
         """Deliver the next request, and all others that arrive at this moment."""
-        now_s, arrival_s, order, place = self._env._now, self._arrival_s, self._order, self._next
+        now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        order = self._order if self._requests.after else None  # all, in order: a range is slow to look up
         while place < self._limit:
-            request = order[place]
+            request = place if order is None else order[place]
             time_s = arrival_s[request]
             if time_s > now_s:
                 self.due_s = time_s
@@ -155,7 +156,7 @@ class Source:
         """A request that arrived at `arrival_s` reaches the router."""
         if self._stopped:
             return
-        if self._router.sheds and (reason := self._router.refusal(request)):
+        if self._sheds and (reason := self._router.refusal(request)):
             for rejected in self._probes.request_rejected:
                 rejected(request, reason, self._env._now)
             self._failed(request, again=True)

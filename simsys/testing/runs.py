@@ -24,7 +24,7 @@ from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.plan import StepSettings, TrainingPlan
-from simsys.parallel.stages import partition
+from simsys.parallel.stages import both_directions, partition
 from simsys.parallel.training import training_plan
 from simsys.probes import Probe
 from simsys.testing.schedules import accepted
@@ -116,13 +116,15 @@ class TrainingCase:
         return training(rank, plan, data_parallel, schedule)
 
     def _plan(self, stage: int, schedule: Schedule) -> TrainingPlan:
-        pieces = self.layout.pipeline * self.chunks
+        chunks = self.chunks // 2 if schedule.bidirectional else self.chunks
+        pieces = self.layout.pipeline * chunks
         # A pass through a chunk is longer than its message, so messages do not queue.
         model = toy_model(2 if pieces == 1 else CHUNK_LAYERS * pieces)
         settings = StepSettings(
             precision=Precision(), micro_batches=self.micro_batches, split_backward=schedule.splits_backward
         )
-        stages = partition(forward_pass(model, self.layout.tensor), self.layout.pipeline, self.chunks)
+        stages = partition(forward_pass(model, self.layout.tensor), self.layout.pipeline, chunks)
+        stages = both_directions(stages) if schedule.bidirectional else stages
         return training_plan(stages[stage], model.training_batch(2, 32), settings, tensor=self.layout.tensor)
 
 

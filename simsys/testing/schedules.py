@@ -32,7 +32,7 @@ def check_schedule(module: type[Schedule]) -> None:
             raise AssertionError(f"{where}: not deterministic: two answers differ")
         for stage, order in enumerate(orders):
             check_passes(f"{where}: stage {stage}", order, wanted(schedule, micro_batches, chunks))
-        check_order(where, orders, chunks)
+        check_order(where, orders, chunks, bidirectional=schedule.bidirectional)
     if not pipelines:
         raise AssertionError(f"{place}: accepts no pipeline of {SIZES}")
 
@@ -52,7 +52,12 @@ def accepted(schedule: Schedule, stages: int, micro_batches: int, chunks: int) -
 def wanted(schedule: Schedule, micro_batches: int, chunks: int) -> Iterator[Action]:
     """All passes through one stage, in any order."""
     kinds = [kind for kind in ActionKind if schedule.splits_backward or kind is not ActionKind.WEIGHT]
-    return (Action(*one) for one in product(kinds, range(micro_batches), range(chunks)))
+    each = micro_batches // 2
+    return (
+        Action(kind, number, chunk)
+        for kind, number, chunk in product(kinds, range(micro_batches), range(chunks))
+        if not schedule.bidirectional or (number < each) == (chunk == 0)
+    )
 
 
 def check_passes(where: str, order: Sequence[Action], passes: Iterator[Action]) -> None:
@@ -63,7 +68,7 @@ def check_passes(where: str, order: Sequence[Action], passes: Iterator[Action]) 
             raise AssertionError(f"{where} does {words(action)} {found[action]} times, not {needed[action]}")
 
 
-def check_order(where: str, orders: Sequence[Sequence[Action]], chunks: int) -> None:
+def check_order(where: str, orders: Sequence[Sequence[Action]], chunks: int, *, bidirectional: bool = False) -> None:
     """Run the stages until all have ended; a pass starts once its inputs exist."""
     done: set[tuple[ActionKind, int, int]] = set()  # kind, micro-batch, number of the chunk in the model
     at = [0] * len(orders)
@@ -71,9 +76,14 @@ def check_order(where: str, orders: Sequence[Sequence[Action]], chunks: int) -> 
     while moved:
         moved = False
         for stage, order in enumerate(orders):
-            while at[stage] < len(order) and needs(order[at[stage]], stage, len(orders), chunks) <= done:
-                action = order[at[stage]]
-                done.add((action.kind, action.micro_batch, action.chunk * len(orders) + stage))
+            while at[stage] < len(order):
+                action, count = order[at[stage]], len(orders)
+                opposite = bidirectional and action.chunk == 1
+                here = count - 1 - stage if opposite else stage
+                chunk = 0 if bidirectional else action.chunk  # directions differ by their micro-batches
+                if not needs(action._replace(chunk=chunk), here, count, 1 if bidirectional else chunks) <= done:
+                    break
+                done.add((action.kind, action.micro_batch, chunk * count + here))
                 at[stage] += 1
                 moved = True
     stuck = [

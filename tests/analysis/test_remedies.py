@@ -11,7 +11,7 @@ from simsys.analysis.remedies import OTHER_BATCH, TRAINING, Candidate
 from simsys.analysis.serving_remedies import SERVING
 from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
-from simsys.check.levers import changed, pulled
+from simsys.check.remedies import applied, changed
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
 from tests.helpers.planted import SCENARIOS, planted
@@ -61,7 +61,7 @@ def test_only_those_that_say_so_change_the_global_batch() -> None:
     tried = 0
     for _, candidate in candidates(SimulationConfig(**RICH)):
         try:
-            other = pulled(job, candidate.settings)
+            other = applied(job, candidate.settings)
         except SimsysError:
             continue
         tried += 1

@@ -9,7 +9,7 @@ import pytest
 
 from simsys.build.job import build_job
 from simsys.build.serving import ServingJob
-from simsys.check.levers import memory_problem
+from simsys.check.remedies import memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.simulation import simulate, simulate_job

@@ -92,6 +92,12 @@ def test_a_minute_of_traffic_on_thousands_of_seats_is_not_yet_steady() -> None:
     assert minute.growth.is_seen
 
 
+def test_clients_that_give_up_have_no_steady_state_of_their_own() -> None:
+    config = one_seat(0.5).with_({"workload.cancellation": {"timeout": "9 s"}})
+    with pytest.raises(UsageError, match="a steady state with cancellation is not available"):
+        steady_state(config)
+
+
 def test_a_minute_of_traffic_flatters_the_rate() -> None:
     """All requests of the minute meet the targets at 10 req/s, and in the steady state not at 7.
 

@@ -1,4 +1,4 @@
-"""The lever that a message names, and what it says of it."""
+"""The remedy that a message names, and what it says of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from simsys.build.job import build_job
 from simsys.build.training import TrainingJob
 from simsys.check import check_config, check_file, effects
 from simsys.check.advice import OTHERWISE, advice
-from simsys.check.effects import Stopwatch, iteration_seconds, lever_effect
-from simsys.check.levers import changed, lever_text
+from simsys.check.effects import Stopwatch, iteration_seconds, remedy_effect
+from simsys.check.remedies import changed, remedy_text
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
 from simsys.report.memory import memory_answer
@@ -91,8 +91,8 @@ def test_the_fix_is_the_best_and_makes_the_check_pass(case: str) -> None:
     job = build_job(config)
     (problem,) = check_config(config)
     assert problem.fixes[0].edits == expected
-    figures = lever_effect(job, expected, Stopwatch(job)).figures()
-    assert problem.message.endswith(f"; {lever_text(expected)} would fit ({figures})")
+    figures = remedy_effect(job, expected, Stopwatch(job)).figures()
+    assert problem.message.endswith(f"; {remedy_text(expected)} would fit ({figures})")
     assert all(check_config(changed(config, fix.edits)) == [] for fix in problem.fixes)
     costs = [fix.figures["time_cost"] for fix in problem.fixes if not fix.figures["changes_training"]]
     measured = [cost for cost in costs if cost is not None]
@@ -100,7 +100,7 @@ def test_the_fix_is_the_best_and_makes_the_check_pass(case: str) -> None:
     assert costs[: len(measured)] == measured
 
 
-def test_the_message_says_what_the_lever_saves_and_costs() -> None:
+def test_the_message_says_what_the_remedy_saves_and_costs() -> None:
     (problem,) = check_config(CASES["recomputation, if even one sample is too much"][0])
     saved, _, cost = problem.message.partition("would fit (saves ")[2].rstrip(")").partition(", costs ")
     assert saved.endswith(" GiB")

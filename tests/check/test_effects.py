@@ -1,4 +1,4 @@
-"""What levers save and cost: against runs, and in the order in which they are advised."""
+"""What remedies save and cost: against runs, and in the order in which they are advised."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.training import TrainingJob
 from simsys.check import effects
-from simsys.check.effects import LeverEffect, Stopwatch, iteration_seconds, lever_effect, lever_effects
-from simsys.check.levers import changed, memory_problem, pulled
+from simsys.check.effects import RemedyEffect, Stopwatch, iteration_seconds, remedy_effect, remedy_effects
+from simsys.check.remedies import applied, changed, memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import OutOfMemoryError
 from simsys.simulation import simulate
@@ -28,8 +28,8 @@ def config_of(
     )
 
 
-FULL: Lever = {"training.activation_recompute": "full"}
-LEVERS: list[Lever] = [
+FULL: Remedy = {"training.activation_recompute": "full"}
+LEVERS: list[Remedy] = [
     FULL,
     {"parallelism.strategy": "FSDP"},
     {"training.optimizer": "sgd"},
@@ -38,12 +38,12 @@ LEVERS: list[Lever] = [
 ]
 
 
-@pytest.mark.parametrize("lever", LEVERS, ids=str)
-def test_an_effect_is_the_difference_of_two_runs(lever: Lever) -> None:
+@pytest.mark.parametrize("remedy", LEVERS, ids=str)
+def test_an_effect_is_the_difference_of_two_runs(remedy: Remedy) -> None:
     config = config_of()
     job = build_job(config)
-    effect = lever_effect(job, lever, Stopwatch(job))
-    before, after = simulate(config), simulate(changed(config, lever))
+    effect = remedy_effect(job, remedy, Stopwatch(job))
+    before, after = simulate(config), simulate(changed(config, remedy))
     saved = before.metrics["peak_memory_bytes"] - after.metrics["peak_memory_bytes"]
     assert effect.saved_bytes == pytest.approx(saved)
     assert effect.saved_bytes == sum(job.memory_bytes.values()) - sum(after.memory_bytes.values())
@@ -53,8 +53,8 @@ def test_an_effect_is_the_difference_of_two_runs(lever: Lever) -> None:
 
 def test_a_smaller_batch_is_compared_per_sample() -> None:
     job = build_job(config_of())
-    halved: Lever = {"training.batch_size_per_gpu": 4}
-    before, after = iteration_seconds(job), iteration_seconds(pulled(job, halved))
+    halved: Remedy = {"training.batch_size_per_gpu": 4}
+    before, after = iteration_seconds(job), iteration_seconds(applied(job, halved))
     assert Stopwatch(job).time_cost(halved) == pytest.approx(2 * after / before - 1)
 
 
@@ -108,7 +108,7 @@ def too_large() -> TrainingJob:
 
 
 def test_what_suffices_comes_first_the_fastest_of_it_at_the_top(too_large: TrainingJob) -> None:
-    found = lever_effects(too_large, Stopwatch(too_large))
+    found = remedy_effects(too_large, Stopwatch(too_large))
     assert memory_problem(too_large)
     fits = [effect.fits for effect in found]
     assert fits == sorted(fits, reverse=True)
@@ -122,29 +122,29 @@ def test_what_suffices_comes_first_the_fastest_of_it_at_the_top(too_large: Train
 
 
 def test_if_asked_those_that_do_not_suffice_are_measured_too(too_large: TrainingJob) -> None:
-    found = lever_effects(too_large, Stopwatch(too_large), every=True)
+    found = remedy_effects(too_large, Stopwatch(too_large), every=True)
     assert all(effect.time_cost is not None for effect in found)
 
 
 def test_what_changes_the_training_is_the_last_of_what_suffices() -> None:
     job = build_job(config_of())
-    found = lever_effects(job, Stopwatch(job))
+    found = remedy_effects(job, Stopwatch(job))
     assert [effect.changes_training for effect in found] == [False] * (len(found) - 1) + [True]
     assert found[-1].time_cost is not None
     assert found[-1].time_cost < 0  # one state less to read and write
 
 
-def test_pairs_come_in_where_no_lever_suffices_alone() -> None:
+def test_pairs_come_in_where_no_remedy_suffices_alone() -> None:
     job = build_job(config_of("Llama3-8B", parallelism={"strategy": "DDP"}, batch_size_per_gpu=8))
-    found = lever_effects(job, Stopwatch(job))
+    found = remedy_effects(job, Stopwatch(job))
     assert found[0].fits
-    assert found[0].lever == {
+    assert found[0].remedy == {
         "parallelism.strategy": "FSDP",
         "training.batch_size_per_gpu": 1,
         "training.gradient_accumulation_steps": 8,
     }
-    single: Lever = {"parallelism.strategy": "FSDP"}
-    assert [effect.fits for effect in found if effect.lever == single] == [False]
+    single: Remedy = {"parallelism.strategy": "FSDP"}
+    assert [effect.fits for effect in found if effect.remedy == single] == [False]
 
 
 def test_the_stopwatch_stops_at_its_limit_and_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,23 +167,23 @@ def test_the_stopwatch_stops_at_its_limit_and_remembers(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("effect", "text"),
     [
-        (LeverEffect(FULL, 18.2e9, True, 0.041), "saves 17.0 GiB, costs 4.1 % time"),
-        (LeverEffect(FULL, 18.2e9, True, -0.0312), "saves 17.0 GiB, gains 3.1 % time"),
-        (LeverEffect(FULL, 18.2e9, True, 1e-4), "saves 17.0 GiB, costs no time"),
-        (LeverEffect(FULL, 18.2e9, False), "saves 17.0 GiB"),
+        (RemedyEffect(FULL, 18.2e9, True, 0.041), "saves 17.0 GiB, costs 4.1 % time"),
+        (RemedyEffect(FULL, 18.2e9, True, -0.0312), "saves 17.0 GiB, gains 3.1 % time"),
+        (RemedyEffect(FULL, 18.2e9, True, 1e-4), "saves 17.0 GiB, costs no time"),
+        (RemedyEffect(FULL, 18.2e9, False), "saves 17.0 GiB"),
         (
-            LeverEffect({"training.optimizer": "sgd"}, 2e9, True, 0.0),
+            RemedyEffect({"training.optimizer": "sgd"}, 2e9, True, 0.0),
             "saves 1.86 GiB, costs no time, changes the training",
         ),
     ],
 )
-def test_an_effect_as_text(effect: LeverEffect, text: str) -> None:
+def test_an_effect_as_text(effect: RemedyEffect, text: str) -> None:
     assert effect.figures() == text
-    assert effect.text().endswith(f": {next(iter(effect.lever.values()))} {text}")
+    assert effect.text().endswith(f": {next(iter(effect.remedy.values()))} {text}")
 
 
 def test_an_effect_as_data() -> None:
-    assert LeverEffect(FULL, 2.0, True, 0.5).as_dict() == {
+    assert RemedyEffect(FULL, 2.0, True, 0.5).as_dict() == {
         "settings": {"training.activation_recompute": "full"},
         "saved_bytes": 2.0,
         "fits": True,

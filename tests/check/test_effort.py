@@ -120,7 +120,7 @@ def test_jobs_share_the_limit(tmp_path: Path) -> None:
     assert CliRunner().invoke(cli, [*command, "--scenario", "packed", *changed]).exit_code == 0
 
 
-def test_levers_are_not_tried_on_clusters_that_take_long_to_build() -> None:
+def test_remedies_are_not_tried_on_clusters_that_take_long_to_build() -> None:
     large = build_job(SimulationConfig(**settings(hardware={"profile": "dgx-h100", "num_nodes": 400})))
     small = build_job(SimulationConfig(**settings()))
     assert isinstance(large, TrainingJob)

@@ -8,7 +8,7 @@ import pytest
 
 from simsys.build.job import build_job
 from simsys.check.effects import Stopwatch
-from simsys.check.levers import changed
+from simsys.check.remedies import changed
 from simsys.check.strategies import StrategyFigures, compare_strategies, strategy_advice
 from simsys.config.experiment import SimulationConfig
 from simsys.simulation import simulate

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simsys.check import check_config
-from simsys.check.levers import changed
+from simsys.check.remedies import changed
 from simsys.check.suggestions import options_text
 from simsys.cli import cli
 from simsys.config.experiment import SimulationConfig
@@ -171,5 +171,5 @@ def test_every_suggestion_for_serving_passes_the_check(config: SimulationConfig)
 
 @pytest.mark.parametrize("data", DATA_STRATEGIES)
 def test_alternatives_are_listed_by_setting(data: str) -> None:
-    levers = [{"parallelism.strategy": data}, {"parallelism.tp_degree": 4}, {"parallelism.tp_degree": 2}]
-    assert options_text(levers) == f"strategy: {data} or tp_degree: 2 or 4"
+    remedies = [{"parallelism.strategy": data}, {"parallelism.tp_degree": 4}, {"parallelism.tp_degree": 2}]
+    assert options_text(remedies) == f"strategy: {data} or tp_degree: 2 or 4"

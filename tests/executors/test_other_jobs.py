@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simsys.executors.meets import Meets
-from simsys.executors.other_jobs import able_beside, exchanges, mirrored, most_loaded, sharing_mirrors
+from simsys.executors.other_jobs import able_to_meet, exchanges, mirrored, most_loaded, sharing_mirrors
 from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.topology import LinkSpec
@@ -18,7 +18,7 @@ def test_transfers_of_other_jobs_are_met_on_the_same_links(trunk: float, able: s
     one, other = Meets(network, lambda: 0.0), Meets(network, lambda: 0.0)
     one.use("here", [([(0, 4)], 1.0)], [0], user=(0, 4))
     other.use("there", [([(1, 5)], 1.0)], [0], user=(1, 5))
-    assert able_beside(one, [other]) == able
+    assert able_to_meet(one, [other]) == able
 
 
 def test_of_mirrors_only_those_on_the_same_links_are_met() -> None:
@@ -27,7 +27,7 @@ def test_of_mirrors_only_those_on_the_same_links_are_met() -> None:
     one, other = Meets(network, lambda: 0.0), Meets(network, lambda: 0.0)
     one.use("here", [([(0, 4)], 1.0)], [0, 1, 2], user=(0, 4))
     other.use("there", [([(3, 7)], 1.0)], [0], user=(3, 7))
-    assert able_beside(one, [other]) == {(0, 4), (1, 5)}
+    assert able_to_meet(one, [other]) == {(0, 4), (1, 5)}
     assert mirrored(one, {(1, 5)})
     assert not mirrored(other, {(3, 7)})
     assert sharing_mirrors(one) == {(0, 4), (1, 5), (2, 6)}

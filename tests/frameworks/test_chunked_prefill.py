@@ -48,13 +48,13 @@ def limits(rng: random.Random) -> Limits:
 def test_decisions_and_times_are_those_of_the_naive_engine(seed: int) -> None:
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)
-    beside = seed % 2 == 1
-    host = SLOW_HOST if beside else HOST
-    reference = ReferenceEngine(requests, settings, StepSeconds(host, beside=beside))
+    overlapped = seed % 2 == 1
+    host = SLOW_HOST if overlapped else HOST
+    reference = ReferenceEngine(requests, settings, StepSeconds(host, overlapped=overlapped))
     reference.run()
     expected = {(event, request): time_s for event, request, time_s in reference.events}
     for level in ("medium", "stepping"):
-        served = serve(requests, settings, level=level, host=host, beside=beside)
+        served = serve(requests, settings, level=level, host=host, overlapped=overlapped)
         assert [(step.chunks, step.batch) for step in served.steps] == [
             (step.chunks, step.batch) for step in reference.steps
         ]

@@ -57,7 +57,7 @@ def test_every_step_is_that_of_the_naive_version(
             phase.remove(request)
             gone = naive.pop(request)
             assert phase.sequences.generated_tokens[request] == lengths[request][1] - gone.remaining
-        batch = phase.beside(Batch(0, 0, 0, 0))
+        batch = phase.batch_with(Batch(0, 0, 0, 0))
         assert phase.size == batch.tokens == batch.logits == batch.decode_sequences == len(naive)
         assert batch.decode_context_tokens == sum(sequence.cached + 1 for sequence in naive.values())
         assert phase.missing_blocks() == sum(sequence.cached % block_size == 0 for sequence in naive.values())

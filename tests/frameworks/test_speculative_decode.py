@@ -82,7 +82,7 @@ def test_without_a_draft_it_decodes_as_the_plain_phase(requests: list[tuple[int,
         if output > 1:
             plain.add(request)
     while plain.size:
-        assert decode.beside(Batch()) == plain.beside(Batch())
+        assert decode.batch_with(Batch()) == plain.batch_with(Batch())
         assert decode.growth() == plain.growth()
         steps = min(decode.steps_left(), 1 + plain.step % 3)
         assert sorted(decode.finish(steps)) == sorted(plain.finish(steps))
@@ -98,7 +98,7 @@ def test_all_tokens_are_made_and_all_blocks_come_back(
     decode = phase(requests, Speculation(drafted, rate))
     kv, turn = decode.kv, 0
     while decode.size:
-        batch = decode.beside(Batch())
+        batch = decode.batch_with(Batch())
         assert batch.tokens == decode.size * (drafted + 1)
         assert batch.decode_context_tokens == pytest.approx(decode.cached_tokens + batch.tokens)
         if turn == preempt_at:
@@ -143,7 +143,7 @@ def test_it_does_not_matter_where_runs_are_cut(
         steps = data.draw(st.integers(1, run.steps_left()))
         ended = run.finish(steps)
         assert [each for _ in range(steps) for each in stepped.finish()] == ended
-        assert stepped.beside(Batch()) == run.beside(Batch())
+        assert stepped.batch_with(Batch()) == run.batch_with(Batch())
         assert stepped.kv.free_blocks == run.kv.free_blocks
 
 

@@ -54,7 +54,7 @@ class Moves(Probe):
 class Toy:
     """Replicas of `tensor` toy GPUs each, at a level of detail; ``stepping``, ``occupied`` and both are medium.
 
-    With `beside`, hosts are slow and work beside steps.
+    With `overlapped`, hosts are slow and work beside steps.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class Toy:
         topology: Topology | None = None,
         contention: str = "fifo",
         probes: Sequence[Probe] = (),
-        beside: bool = False,
+        overlapped: bool = False,
     ) -> None:
-        self.host = SLOW_HOST if beside else HOST
+        self.host = SLOW_HOST if overlapped else HOST
         self.requests, self.limits, self.replicas = requests, limits, replicas
         self.served, self.moves = Served(), Moves()
         self.layout = Layout(tensor=tensor, data=replicas)
@@ -78,7 +78,7 @@ class Toy:
         links = topology or full_mesh(gpus, TOY_LINK_BYTES_PER_S, TOY_LINK_LATENCY_S)
         self.platform = Platform([toy_device()] * gpus, links, network=NETWORKS[contention, "cut_through"])
         model = ExecutionModel(
-            cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level, async_scheduling=beside
+            cheapest, Precision(), per_layer_s=1e-6, stepping="stepping" in level, async_scheduling=overlapped
         )
         links = Links.LOADS if "occupied" in level else Links.IDLE
         kind = combination("high" if level == "high" else "medium", links)

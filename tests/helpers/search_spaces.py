@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from simsys.check.levers import changed
+from simsys.check.remedies import changed
 from simsys.config.experiment import SimulationConfig
 from simsys.searches.training.axes import layout_axes
 from simsys.searches.training.base import Base

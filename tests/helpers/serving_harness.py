@@ -182,7 +182,7 @@ def serve(
     prefix_caching: bool = False,
     swap_blocks: int | None = None,
     pauses_s: Sequence[float] = (),
-    beside: bool = False,
+    overlapped: bool = False,
     intake: Callable[[], Intake] | None = None,
     ticks_s: float = 0.0,
     **modules: Any,
@@ -203,7 +203,7 @@ def serve(
         prefix_caching: Whether requests share blocks.
         swap_blocks: Blocks of each host for preempted requests; None to compute these again.
         pauses_s: Times at which the simulation is interrupted, to go on at once.
-        beside: Whether hosts work beside a step, and not before it.
+        overlapped: Whether hosts work beside a step, and not before it.
         intake: Makes what requests pass before each scheduler; None for nothing.
         ticks_s: How often a process that has nothing to do with serving wakes; 0 for never.
         modules: Further parts of the engines.
@@ -211,7 +211,7 @@ def serve(
     platform = toy_platform(replicas)
     served = Served()
     stepping = level == "stepping"
-    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping, async_scheduling=beside)
+    model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6, stepping=stepping, async_scheduling=overlapped)
     roles = [(rank,) for rank in range(replicas)]
     executor = LEVELS["medium" if stepping else level](
         platform, model, roles, Probes([served, *([StepsTold(served)] if details else []), *probes])
@@ -249,14 +249,14 @@ def ticking(env: Environment, each_s: float, until: Event) -> Iterator[Event]:
 class StepSeconds:
     """Duration of a step on the harness' hardware, for the reference engine."""
 
-    def __init__(self, host: HostCosts = HOST, *, beside: bool = False) -> None:
+    def __init__(self, host: HostCosts = HOST, *, overlapped: bool = False) -> None:
         platform = toy_platform(1)
         model = ExecutionModel(cheapest, Precision(), per_layer_s=1e-6)
         executor = LEVELS["medium"](platform, model, [(0,)])
-        self.host, self.beside = host, beside
+        self.host, self.overlapped = host, overlapped
         self.cost = executor.pass_cost(Forward(Layout().group(0, "tensor"), PLAN, Batch(), 0.0, "step"))
 
     def __call__(self, batch: Batch) -> float:
         compute_s, exchange_s = self.cost.seconds(batch)
         host_s, gpu_s = self.host.per_step_s + self.host.per_sequence_s * batch.logits, compute_s + exchange_s
-        return max(host_s, gpu_s) if self.beside else host_s + gpu_s
+        return max(host_s, gpu_s) if self.overlapped else host_s + gpu_s

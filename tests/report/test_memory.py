@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from simsys.build.job import build_job
-from simsys.check.levers import lever_text
+from simsys.check.remedies import remedy_text
 from simsys.cli import cli
 from simsys.config.scenarios import read_scenarios
 from simsys.report.memory import memory_answer, memory_answers
@@ -28,14 +28,14 @@ TOO_LARGE = "training.batch_size_per_gpu=64"
 )
 def test_the_answer_is_what_a_run_holds(file: Path, name: str) -> None:
     (config,) = read_scenarios(file, ["simulation.lod=medium"], [name])
-    answer = memory_answer(build_job(config), levers=False)
+    answer = memory_answer(build_job(config), remedies=False)
     result = simulate(config)
     assert sum(answer.stages[answer.fullest].values()) == pytest.approx(result.metrics["peak_memory_bytes"])
     assert answer.problem == answer.advice == ""
 
 
 def test_every_pipeline_stage_has_its_own_and_the_first_is_the_fullest() -> None:
-    (answer,) = memory_answers(TRAINING, [], ["gpt3-175b-tp8-pp8-512xA100"], levers=False)
+    (answer,) = memory_answers(TRAINING, [], ["gpt3-175b-tp8-pp8-512xA100"], remedies=False)
     totals = [sum(stage.values()) for stage in answer.stages]
     assert len(totals) == 8
     assert totals == sorted(totals, reverse=True)
@@ -47,30 +47,30 @@ def test_what_does_not_fit_comes_with_advice_that_helps() -> None:
     assert answer.problem == ""
     (answer,) = memory_answers(TRAINING, ["training.batch_size_per_gpu=4096"], ["bert-large-ddp-8xA100"])
     assert answer.problem
-    best = answer.levers[0]
-    assert answer.advice == f"{lever_text(best.lever)} would fit ({best.figures()})"
+    best = answer.remedies[0]
+    assert answer.advice == f"{remedy_text(best.remedy)} would fit ({best.figures()})"
     assert best.fits
-    assignments = [f"{path}={value}" for path, value in best.lever.items()]
+    assignments = [f"{path}={value}" for path, value in best.remedy.items()]
     (helped,) = memory_answers(TRAINING, assignments, ["bert-large-ddp-8xA100"])
     assert helped.problem == ""
     held = [sum(each.stages[each.fullest].values()) for each in (answer, helped)]
     assert held[0] - held[1] == pytest.approx(best.saved_bytes)
 
 
-def test_levers_are_asked_for_or_needed() -> None:
+def test_remedies_are_asked_for_or_needed() -> None:
     name = ["megatron-22b-tp8"]
-    assert memory_answers(TRAINING, [], name)[0].levers == ()
-    (asked,) = memory_answers(TRAINING, [], name, levers=True)
-    assert "training.activation_recompute: full" in [lever_text(effect.lever) for effect in asked.levers]
-    assert all(effect.time_cost is not None for effect in asked.levers)
-    (plain,) = memory_answers(TRAINING, [TOO_LARGE], name, levers=False)
-    assert plain.levers == ()
+    assert memory_answers(TRAINING, [], name)[0].remedies == ()
+    (asked,) = memory_answers(TRAINING, [], name, remedies=True)
+    assert "training.activation_recompute: full" in [remedy_text(effect.remedy) for effect in asked.remedies]
+    assert all(effect.time_cost is not None for effect in asked.remedies)
+    (plain,) = memory_answers(TRAINING, [TOO_LARGE], name, remedies=False)
+    assert plain.remedies == ()
     assert "would fit (saves " in plain.advice
 
 
-def test_serving_has_no_levers_of_training() -> None:
-    (answer,) = memory_answers(SERVING, [], ["llama3-8b-1xH100-chat"], levers=True)
-    assert (answer.levers, answer.strategies, answer.strategy_advice) == ((), (), "")
+def test_serving_has_no_remedies_of_training() -> None:
+    (answer,) = memory_answers(SERVING, [], ["llama3-8b-1xH100-chat"], remedies=True)
+    assert (answer.remedies, answer.strategies, answer.strategy_advice) == ((), (), "")
 
 
 def test_serving_shows_what_the_engine_sets_and_where_that_comes_from() -> None:
@@ -80,7 +80,7 @@ def test_serving_shows_what_the_engine_sets_and_where_that_comes_from() -> None:
     assert "max_num_seqs" not in answer.as_dict()["defaults"]
     assert "default of vllm 0.22: " in answer.text()
     assert "gpu_memory_utilization 0.92 (from 0.20 on)" in " ".join(answer.text().split())
-    (trained,) = memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"], levers=False)
+    (trained,) = memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"], remedies=False)
     assert "defaults" not in trained.as_dict()
 
 
@@ -89,7 +89,7 @@ def test_data_parallel_training_comes_with_advice_on_the_strategy() -> None:
     assert answer.strategy_advice.startswith("advice: FSDP fits (")
     assert "DDP would need" in answer.strategy_advice
     assert " ".join(answer.text().split()).endswith(answer.strategy_advice)
-    assert memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"], levers=False)[0].strategies == ()
+    assert memory_answers(TRAINING, [], ["llama3-8b-fsdp-64xH100"], remedies=False)[0].strategies == ()
 
 
 def test_the_command_exits_with_3_if_something_does_not_fit() -> None:
@@ -104,7 +104,7 @@ def test_the_command_exits_with_3_if_something_does_not_fit() -> None:
     assert scenario["fits"] is False
     assert scenario["advice"]
     assert scenario["strategies"] == []
-    assert next(sorted(each) for each in scenario["levers"]) == [
+    assert next(sorted(each) for each in scenario["remedies"]) == [
         "changes_training",
         "fits",
         "saved_bytes",
@@ -113,8 +113,8 @@ def test_the_command_exits_with_3_if_something_does_not_fit() -> None:
     ]
 
 
-@pytest.mark.parametrize(("option", "shown"), [("--levers", True), ("--no-levers", False)])
-def test_the_table_of_levers_is_an_option(option: str, shown: bool) -> None:
+@pytest.mark.parametrize(("option", "shown"), [("--remedies", True), ("--no-remedies", False)])
+def test_the_table_of_remedies_is_an_option(option: str, shown: bool) -> None:
     arguments = ["memory", str(TRAINING), "--scenario", "bert-large-ddp-8xA100", option]
     text = CliRunner().invoke(cli, arguments).stdout
     assert ("fits  saves" in text) is shown
@@ -125,7 +125,7 @@ def test_the_table_of_levers_is_an_option(option: str, shown: bool) -> None:
 
 def test_what_lives_on_the_host_is_told_apart() -> None:
     name, options = ["llama3-8b-fsdp-64xH100"], ["training.options={offload: parameters}"]
-    (plain,), (offloaded,) = (memory_answers(TRAINING, each, name, levers=False) for each in ([], options))
+    (plain,), (offloaded,) = (memory_answers(TRAINING, each, name, remedies=False) for each in ([], options))
     states = ("parameters", "gradients", "optimizer")
     assert plain.host_bytes == 0.0
     assert offloaded.host_bytes == pytest.approx(sum(plain.stages[0][state] for state in states), rel=1e-12)

@@ -91,7 +91,7 @@ class Case:
         if self.prefix_caching:
             requests = shared(rng, requests)
         slow = self.seed % 2 == 1
-        given = {"beside": slow, "host": SLOW_HOST if slow else HOST, **given}
+        given = {"overlapped": slow, "host": SLOW_HOST if slow else HOST, **given}
         if self.drafts:
             given["decode"] = Drafting
         return serve(
@@ -206,7 +206,7 @@ def both(
 ) -> tuple[RequestTable, Served, Served]:
     rng = random.Random(seed)
     requests, settings = workload(rng), limits(rng)
-    beside = seed % 2 == 1
+    overlapped = seed % 2 == 1
     runs, steps = (
         serve(
             requests,
@@ -216,8 +216,8 @@ def both(
             replicas=replicas,
             seed=seed,
             level=level,
-            host=SLOW_HOST if beside else HOST,
-            beside=beside,
+            host=SLOW_HOST if overlapped else HOST,
+            overlapped=overlapped,
         )
         for level in ("medium", "stepping")
     )
@@ -267,10 +267,19 @@ def limits_of(seed: int) -> Limits:
 def test_the_levels_give_the_same_times(policy: type[Scheduler], router: type[Router]) -> None:
     for seed in range(4):
         rng = random.Random(seed)
-        requests, settings, beside = workload(rng), limits(rng), seed % 2 == 1
-        host = SLOW_HOST if beside else HOST
+        requests, settings, overlapped = workload(rng), limits(rng), seed % 2 == 1
+        host = SLOW_HOST if overlapped else HOST
         high, medium = (
-            serve(requests, settings, policy=policy, router=router, replicas=2, level=level, host=host, beside=beside)
+            serve(
+                requests,
+                settings,
+                policy=policy,
+                router=router,
+                replicas=2,
+                level=level,
+                host=host,
+                overlapped=overlapped,
+            )
             for level in ("high", "medium")
         )
         expected = {(event, request): time_s for event, request, time_s in medium.events}

@@ -25,7 +25,7 @@ def test_a_row_has_the_metrics_of_a_run(base: Mapping[str, Any]) -> None:
     run = DistributedAISimulator(SimulationConfig(**base).with_({"simulation.seed": 3})).run()
     metrics = json.loads(found.figures)["metrics"]
     assert metrics == {name: run.metrics[name] for name in metrics}
-    assert set(run.metrics) - set(metrics) <= {"saturation", "rejected_by_reason", "slo_missed"}
+    assert set(run.metrics) - set(metrics) <= {"saturation", "rejected_by_reason", "cancelled_by_reason", "slo_missed"}
 
 
 def test_a_row_has_the_price_of_its_gpus() -> None:

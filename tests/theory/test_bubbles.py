@@ -126,3 +126,13 @@ def test_messages_under_way_are_exposed_communication_and_not_part_of_the_bubble
         assert found["exposed_pipeline_s"][stage] == pytest.approx(3 * hop_s)  # in, back, and its own last gradient
     assert found["exposed_pipeline_s"][0] == pytest.approx(hop_s)
     assert found["exposed_pipeline_s"][-1] == pytest.approx(2 * hop_s)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("stages", "micro_batches"), [(2, 4), (4, 8), (4, 12), (8, 16)])
+def test_dualpipe_s_bubble_is_at_most_the_published_one(level: str, stages: int, micro_batches: int) -> None:
+    """Results leave after each pass of a pair, not after both: half of (p/2-1)(F&B + B - 3W), all equally long."""
+    found = ranks(level, "dualpipe", stages, micro_batches, chunks=2, split=True, chunk_s=BACKWARD_S)
+    each_s = BACKWARD_S / 2
+    assert found["compute_s"] == pytest.approx([micro_batches * 3 * each_s + OPTIMIZER_S] * stages)
+    assert found["bubble_s"] == pytest.approx([(stages / 2 - 1) * (3 + 2 - 3) * each_s / 2] * stages)

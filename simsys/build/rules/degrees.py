@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from simsys.build.cluster import Cluster
-from simsys.build.rules.findings import Lever, Suggestion
+from simsys.build.rules.findings import Remedy, Suggestion
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
 
@@ -19,8 +19,8 @@ def degrees(config: SimulationConfig, cluster: Cluster | None, key: str, values:
     return Suggestion([degree(config, cluster, key, value) for value in values])
 
 
-def degree(config: SimulationConfig, cluster: Cluster | None, key: str, value: int) -> list[Lever]:
-    """Levers of one value of a degree: alone, and with matching replicas and strategy."""
+def degree(config: SimulationConfig, cluster: Cluster | None, key: str, value: int) -> list[Remedy]:
+    """Remedies of one value of a degree: alone, and with matching replicas and strategy."""
     alone: dict[str, Any] = {f"parallelism.{key}": value}
     given = config.parallelism
     named = {name: getattr(given, name) for name in (*DIVIDING.values(), "attention_dp")} | {key: value}

@@ -68,7 +68,7 @@ def unlocated(data: Mapping[str, Any]) -> ScenarioSource:
     return ScenarioSource(str(data.get("name", "")), dict(data), locate)
 
 
-Lever: TypeAlias = Mapping[str, Any]
+Remedy: TypeAlias = Mapping[str, Any]
 """Settings by dotted path, such as ``{"parallelism.tp_degree": 4}``."""
 
 
@@ -88,7 +88,7 @@ class Suggestion:
         most: Most alternatives that are reported.
     """
 
-    groups: Sequence[Sequence[Lever]]
+    groups: Sequence[Sequence[Remedy]]
     form: str = FITS
     most: int = 3
 

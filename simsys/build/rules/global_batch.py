@@ -29,8 +29,8 @@ def settle_global_batch(parts: Parts, found: Findings) -> None:
     if rest or not steps:
         message = indivisible(training, replicas)
         near = nearest_divisors(training.global_batch_size // replicas or 1, samples)
-        levers = [[{"training.batch_size_per_gpu": each}] for each in near]
-        found.error(PLACE, message, suggestion=Suggestion(levers))
+        remedies = [[{"training.batch_size_per_gpu": each}] for each in near]
+        found.error(PLACE, message, suggestion=Suggestion(remedies))
         return
     if STEPS in training.model_fields_set and training.gradient_accumulation_steps != steps:
         message = f"global_batch_size {training.global_batch_size} needs {STEPS} {steps} ({samples} x {replicas} x"

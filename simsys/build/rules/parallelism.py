@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simsys.build.rules.degrees import degree, degrees
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.registry import Parts, rule
 from simsys.config.parallelism import ParallelismConfig
@@ -63,11 +63,11 @@ def _check_groups(parts: Parts, gpus: int, found: Findings) -> None:
         found.error(TENSOR, message, suggestion=degrees(config, parts.cluster, "tp_degree", near))
 
 
-def _fitting_degrees(parts: Parts, gpus: int, data: int, found: Findings) -> list[Sequence[Lever]]:
+def _fitting_degrees(parts: Parts, gpus: int, data: int, found: Findings) -> list[Sequence[Remedy]]:
     """Propose settings with which the product of the degrees is the number of GPUs."""
     assert parts.cluster is not None
     given, shards = parts.config.parallelism, parts.config.parallelism.shards
-    groups: list[Sequence[Lever]] = []
+    groups: list[Sequence[Remedy]] = []
     if gpus % shards == 0:
         groups.append([{"parallelism.dp_degree": gpus // shards}])
     others = data * given.pp_stages * given.cp_degree * given.attention_dp

@@ -7,7 +7,7 @@ from math import gcd
 
 from simsys.build.cluster import Cluster
 from simsys.build.rules.degrees import degree, degrees
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.nearest import nearest_divisors, nearest_multiples
 from simsys.build.rules.registry import Parts, rule
 from simsys.config.experiment import SimulationConfig
@@ -62,7 +62,7 @@ def _check_sequence_parallel(
 ) -> None:
     """Sequence parallelism divides a rank's part of the sequences among the ranks of its tensor-parallel group."""
     if tensor == 1:
-        groups: list[list[Lever]] = [[{"parallelism.tp_degree": 2}], [{"parallelism.sequence_parallel": False}]]
+        groups: list[list[Remedy]] = [[{"parallelism.tp_degree": 2}], [{"parallelism.sequence_parallel": False}]]
         message = "sequence_parallel needs a tp_degree above 1"
         found.error(SEQUENCE, message, suggestion=Suggestion(groups, "write {}"))
         return
@@ -102,6 +102,6 @@ def _check_context_parallel(
             found.error(CONTEXT, f"{message}, not {length} tokens", suggestion=Suggestion(groups))
 
 
-def _fitting_lengths(key: str, parts: int, length: int, longest: int) -> list[list[Lever]]:
+def _fitting_lengths(key: str, parts: int, length: int, longest: int) -> list[list[Remedy]]:
     """The lengths next to `length` that can be divided into `parts` equal parts."""
     return [[{f"model.{key}": each}] for each in nearest_multiples(parts, length, longest)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simsys.build.rules.engine import engines
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_precision import kv_precision
 from simsys.model.precision import half_of
@@ -43,6 +43,6 @@ def kv_cache_precision(parts: Parts, found: Findings) -> None:
     near = next((name for name in ("fp8", "int8", half) if name in known), known[0])
     others = [each.name for each in engines(parts.config.profile_folders) if wanted in (each.kv_precisions or ())]
     message = f"{engine.name} keeps keys and values in {', '.join(known)}, not in {wanted}"
-    groups: list[list[Lever]] = [[{"serving.kv_precision": near}]]
+    groups: list[list[Remedy]] = [[{"serving.kv_precision": near}]]
     groups += [[{"serving.engine": each}] for each in others[:2]]
     found.error(("serving", "kv_precision"), message, suggestion=Suggestion(groups, "write {}"))

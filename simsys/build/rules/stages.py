@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simsys.build.batches import batch_phases
 from simsys.build.cluster import Cluster
 from simsys.build.rules.degrees import degree
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.registry import Parts, rule
@@ -68,7 +68,7 @@ def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | No
     pieces = given.pp_stages * given.virtual_stages
     if given.virtual_stages > 1 and layers % given.pp_stages == 0:
         near = nearest_divisors(layers // given.pp_stages, given.virtual_stages)
-        groups: list[Sequence[Lever]] = [[{"parallelism.virtual_stages": each}] for each in near]
+        groups: list[Sequence[Remedy]] = [[{"parallelism.virtual_stages": each}] for each in near]
     else:
         gpus = cluster.num_gpus // (given.tp_degree * given.cp_degree) if cluster is not None else 0
         near = nearest_divisors(layers, given.pp_stages, gpus)
@@ -93,7 +93,7 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
             place = key if found.written(key) else entry
         if steps not in tried:
             tried.add(steps)
-            passes = steps * given.pp_stages * given.virtual_stages
+            passes = steps * given.pp_stages * schedule.held_chunks(given.virtual_stages)
             if passes > MAX_PASSES:
                 message = f"{passes:,} passes in an iteration (micro-batches x stages x virtual stages)"
                 found.error(place, f"{message} are too many to simulate; at most {MAX_PASSES:,}")
@@ -109,7 +109,7 @@ def _check_micro_batches(config: SimulationConfig, training: TrainingConfig, at:
 def _schedule_problem(schedule: Schedule, given: ParallelismConfig, steps: int) -> str:
     """Why the schedule refuses `steps` micro-batches; empty if it does not."""
     try:
-        schedule.actions(0, given.pp_stages, steps, given.virtual_stages)
+        schedule.actions(0, given.pp_stages, steps, schedule.held_chunks(given.virtual_stages))
     except SimsysError as error:
         return str(error)
     return ""

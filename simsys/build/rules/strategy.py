@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simsys.build.rules.degrees import DIVIDING, degree
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 
@@ -34,7 +34,7 @@ def strategy(parts: Parts, found: Findings) -> None:
             rest = "_".join(part for part in STRATEGY_PARTS if part in given.parts - {kind})
             rest = rest or ("DDP" if config.training is not None and replicas > 1 else "None")
             message = f"strategy {given.strategy} with {key} 1 divides nothing"
-            groups: list[Sequence[Lever]] = [
+            groups: list[Sequence[Remedy]] = [
                 degree(config, parts.cluster, key, 2),
                 [{"parallelism.strategy": rest}],
             ]

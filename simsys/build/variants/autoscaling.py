@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simsys.build.modules import module_options
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.parallelism import replicas_of
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
@@ -76,7 +76,7 @@ def autoscaling(parts: Parts, found: Findings) -> None:
     for key in ("max_replicas", "min_replicas"):
         if (getattr(scaled, key) or 0) > replicas:
             message = f"{getattr(scaled, key)} replicas need more GPUs than there are, which hold {replicas}"
-            edit: Lever = {f"serving.autoscaling.{key}": replicas}
+            edit: Remedy = {f"serving.autoscaling.{key}": replicas}
             found.error((*AUTOSCALING, key), message, suggestion=Suggestion([[edit]], "write {}"))
             return
     if not FRAMEWORKS.get(settings.router, Router).scales:

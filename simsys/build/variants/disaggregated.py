@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from simsys.build.modules import module_options
 from simsys.build.rules.experts import shared_experts_problem
-from simsys.build.rules.findings import Findings, Lever, Suggestion
+from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
 from simsys.build.rules.registry import Parts, rule
@@ -123,7 +123,7 @@ def first_tokens_in_time(parts: Parts, found: Findings) -> None:
     if split is None or gives_up is None or gives_up.ttft_timeout is None or split.first_token == "prefill":
         return
     message = "ttft_timeout with serving.disaggregated.first_token: decode is not available"
-    edits: list[Lever] = [{"serving.disaggregated.first_token": "prefill"}]
+    edits: list[Remedy] = [{"serving.disaggregated.first_token": "prefill"}]
     found.error(("workload", "cancellation", "ttft_timeout"), message, suggestion=Suggestion([edits], "write {}"))
 
 

@@ -146,7 +146,7 @@ def _from_gpus(tiers: Sequence[KVTierConfig], place: int) -> bool:
 
 
 @rule("serving.kv_tiers")
-def beside_other_features(parts: Parts, found: Findings) -> None:
+def with_other_features(parts: Parts, found: Findings) -> None:
     """Tiers extend a prefix cache, and are not available with some other features."""
     config, settings = parts.config, parts.config.serving if parts.serving is None else parts.serving
     assert settings is not None
@@ -160,6 +160,9 @@ def beside_other_features(parts: Parts, found: Findings) -> None:
     for each in variants_of(settings):
         if each.without_tiers:
             found.error(TIERS, f"kv_tiers with {each.without_tiers[-1]} is not available; remove one of them")
+    if settings.drafted and settings.kv_tiers[0].write_policy == "write_back":
+        message = "write_back from GPUs with drafted tokens is not modelled; write write_through, or remove drafts"
+        found.error((*TIERS, 0, "write_policy"), message)
     shares = False
     with suppress(SimsysError):  # an unknown router is reported by another rule
         shares = FRAMEWORKS.get(settings.router, Router).shares_queue

@@ -125,7 +125,7 @@ def variants_of(settings: ServingConfig) -> list[Variant]:
 
 
 @rule("parallelism.attention_dp")
-def beside_shared_experts(parts: Parts, found: Findings) -> None:
+def with_shared_experts(parts: Parts, found: Findings) -> None:
     """Ranks in lock-step have one stage, and only the variants that allow it."""
     config, given = parts.config, parts.config.parallelism
     if config.serving is None or not attends_in_parallel(config):

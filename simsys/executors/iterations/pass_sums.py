@@ -60,8 +60,8 @@ class PassSums(Component):
             return now_s
         spans: list[tuple[Operation, float, float]] = [(compute, start_s, computed_s)]
         for each in times.exchanges.values():
-            if each.beside_s:
-                spans.append((each.op, computed_s - each.beside_s, computed_s))
+            if each.overlapped_s:
+                spans.append((each.op, computed_s - each.overlapped_s, computed_s))
             if each.alone_s:
                 spans.append((each.op, now_s, now_s + each.alone_s))
                 now_s += each.alone_s

@@ -15,19 +15,19 @@ class Exchange:
     Args:
         op: One of them, for all.
         alone_s: Their time without computation.
-        beside_s: Their time overlapped with computation.
+        overlapped_s: Their time overlapped with computation.
         exposed_s: Additional time if each of them took twice as long.
     """
 
     op: Collective
     alone_s: float = 0.0
-    beside_s: float = 0.0
+    overlapped_s: float = 0.0
     exposed_s: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Time of the collectives."""
-        return self.alone_s + self.beside_s
+        return self.alone_s + self.overlapped_s
 
 
 @dataclass(slots=True)
@@ -59,14 +59,14 @@ class PassTimes:
     def exchange(self, op: Collective, seconds: float, compute_s: float = 0.0) -> None:
         """Count a collective overlapped with a computation of `compute_s`, unless its time is zero."""
         if seconds:
-            alone_s, beside_s = max(0.0, seconds - compute_s), min(compute_s, seconds)
+            alone_s, overlapped_s = max(0.0, seconds - compute_s), min(compute_s, seconds)
             exposed_s = min(seconds, max(0.0, 2.0 * seconds - compute_s))
-            self._exchanges(Exchange(op, alone_s, beside_s, exposed_s), 1)
+            self._exchanges(Exchange(op, alone_s, overlapped_s, exposed_s), 1)
 
     def _exchanges(self, each: Exchange, count: int) -> None:
         own = self.exchanges.setdefault(each.op.group.axis, Exchange(each.op))
         own.alone_s += count * each.alone_s
-        own.beside_s += count * each.beside_s
+        own.overlapped_s += count * each.overlapped_s
         own.exposed_s += count * each.exposed_s
 
     def add(self, other: PassTimes, count: int) -> None:

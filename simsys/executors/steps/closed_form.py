@@ -38,7 +38,6 @@ class ClosedFormRuns:
     __slots__ = (
         "_anchor_s",
         "_batch",
-        "_beside",
         "_context",
         "_cost",
         "_decode_costs",
@@ -55,6 +54,7 @@ class ClosedFormRuns:
         "_more",
         "_moved",
         "_op",
+        "_overlapped",
         "_plainly",
         "_plan",
         "_probes",
@@ -83,7 +83,7 @@ class ClosedFormRuns:
         self._team, self._plan, self._done = team, plan, done
         self._tally = tally if team.size > 1 else None
         self._longest = longest
-        self._beside = executor.model.async_scheduling  # whether the host overlaps with the pass
+        self._overlapped = executor.model.async_scheduling  # whether the host overlaps with the pass
         self._op = Forward(team, plan, Batch(), 0.0, NAME)
         self._cost = executor.pass_cost(self._op)
         self._device = executor.platform.devices[team.ranks[0]]
@@ -120,9 +120,9 @@ class ClosedFormRuns:
             self._go_on(steps)
             return
         self._batch, self._more, self._host_s = batch, more, host_s
-        self._tokens, self._sequences = batch[0], batch[5]
+        self._tokens, self._sequences = batch[0], batch[5] or 0  # a column of whole numbers grows faster
         self._evenly = steps > 1  # of a single step, how it would grow is not known
-        times = self._durations(batch, steps, 0.0 if self._beside else host_s)
+        times = self._durations(batch, steps, 0.0 if self._overlapped else host_s)
         self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
     def _durations(self, batch: Batch, steps: int, before_s: float) -> StepTimes:
@@ -137,7 +137,7 @@ class ClosedFormRuns:
 
     def _at_least(self, times: StepTimes, host_s: float) -> StepTimes:
         """A host beside the pass may need longer than it; before it, it is part of the step."""
-        return times.at_least(host_s) if self._beside else times
+        return times.at_least(host_s) if self._overlapped else times
 
     def decode(self, sequences: int, context_tokens: float, steps: int, host_s: float, follows: bool) -> None:
         """Start a run of at most this number of steps without prompts."""
@@ -152,7 +152,7 @@ class ClosedFormRuns:
             costs[sequences] if sequences in costs else self._costs_of(sequences, host_s)
         )
         if context_tokens < steepest_from:
-            before_s = 0.0 if self._beside else host_s
+            before_s = 0.0 if self._overlapped else host_s
             times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
         else:
             times = self._even
@@ -162,7 +162,7 @@ class ClosedFormRuns:
     def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, float, float]:
         """Of a number of sequences: from which context on, a constant, per token, growth per step, not computing."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
-        idle_s = found.exchange_s + (0.0 if self._beside else host_s)
+        idle_s = found.exchange_s + (0.0 if self._overlapped else host_s)
         fixed_s, per_token_s = found.compute_s + found.steepest_s + idle_s, found.per_token_s
         costs = found.steepest_from, fixed_s, per_token_s, per_token_s * sequences, idle_s
         self._decode_costs[sequences] = costs

@@ -92,7 +92,7 @@ class Cohort(ABC):
         self.running: list[Member] = []
         """Those with a batch in the stretch under way."""
         self.members: list[Member] = []
-        self.beside = core.model.async_scheduling
+        self.overlapped = core.model.async_scheduling
         self._longest = longest
         self._entered: list[Member] = []  # for the next stretch
         self._stopped = self._ending = False

@@ -26,20 +26,20 @@ class Shared(NamedTuple):
         experts_s: The experts' part.
         exchange_s: The exchange.
         halves: Number of parts of each batch, 1 or 2.
-        beside_s: Shared experts, which are computed during the exchange.
+        overlapped_s: Shared experts, which are computed during the exchange.
         moved_s: A step's part of the time to place the experts anew.
     """
 
     experts_s: float
     exchange_s: float
     halves: int
-    beside_s: float = 0.0
+    overlapped_s: float = 0.0
     moved_s: float = 0.0
 
     @property
     def waited_s(self) -> float:
         """From the beginning of the exchange to the experts' part."""
-        return max(self.exchange_s, self.beside_s)
+        return max(self.exchange_s, self.overlapped_s)
 
 
 class StretchTimes:
@@ -49,15 +49,15 @@ class StretchTimes:
         own: The own parts of the ranks.
         shared: What they share.
         host_s: Host time.
-        beside: Whether the host works during the step before.
+        overlapped: Whether the host works during the step before.
         lockstep: The ranks and their passes.
     """
 
     def __init__(
-        self, own: list[StepTimes], shared: Shared, host_s: float, lockstep: LockStep, *, beside: bool
+        self, own: list[StepTimes], shared: Shared, host_s: float, lockstep: LockStep, *, overlapped: bool
     ) -> None:
         self.own, self.shared = own, shared
-        before_s = shared.moved_s if beside else host_s + shared.moved_s
+        before_s = shared.moved_s if overlapped else host_s + shared.moved_s
         lines = [line for each in own for line in _lines(each)]
         times = StepTimes(before_s, 0.0, before_s + shared.waited_s)
         if shared.halves == 1:
@@ -68,13 +68,13 @@ class StretchTimes:
             times.add([*_scaled(computing, 1.0 - alone), ((1.0 - alone) * shared.exchange_s, 0.0)])
             times.add(_scaled(computing, alone))
             times.first_s += alone * shared.exchange_s
-        self.steps = times.at_least(host_s) if beside else times
+        self.steps = times.at_least(host_s) if overlapped else times
         """Of the steps."""
 
     def computing_s(self, place: int, steps: int) -> float:
         """For how long the GPUs of a running rank compute in the first steps."""
         own = self.own[place]
-        return own.elapsed(steps) + steps * (self.shared.experts_s + self.shared.beside_s - own.idle_s)
+        return own.elapsed(steps) + steps * (self.shared.experts_s + self.shared.overlapped_s - own.idle_s)
 
 
 def _lines(times: StepTimes) -> list[Line]:
@@ -94,7 +94,7 @@ class CohortRuns(Cohort):
         self._own = [core.pass_cost(self.forward(team, "own", Batch())) for team in lockstep.teams]
         self._experts = core.pass_cost(self.forward(lockstep.teams[0], "experts", Batch()))
         self._exchange = core.pass_cost(self.forward(lockstep.everyone, "exchange", Batch()))
-        self._times = StretchTimes([StepTimes(0.0, 0.0, 0.0)], Shared(0.0, 0.0, 1), 0.0, lockstep, beside=False)
+        self._times = StretchTimes([StepTimes(0.0, 0.0, 0.0)], Shared(0.0, 0.0, 1), 0.0, lockstep, overlapped=False)
         self._anchor_s, self._to = 0.0, 0
 
     def begin(self, steps: int) -> None:
@@ -119,10 +119,10 @@ class CohortRuns(Cohort):
         mean, exchanged = self.loads()
         experts_s, _ = self._experts.seconds(mean.part(halves))
         _, exchange_s = self._exchange.seconds(exchanged.part(halves))
-        shared = Shared(halves * experts_s, halves * exchange_s, halves, self._beside_s(most), self.moved_s)
-        return StretchTimes(own, shared, self.host_s, self.lockstep, beside=self.beside)
+        shared = Shared(halves * experts_s, halves * exchange_s, halves, self._overlapped_s(most), self.moved_s)
+        return StretchTimes(own, shared, self.host_s, self.lockstep, overlapped=self.overlapped)
 
-    def _beside_s(self, most: float) -> float:
+    def _overlapped_s(self, most: float) -> float:
         """Duration of the shared experts for the largest number of tokens of a rank."""
         if self.lockstep.shared is None:
             return 0.0

@@ -47,7 +47,7 @@ class CohortSteps(Cohort):
             self._after([self._pass(self.forward(self.lockstep.everyone, "exchange", self.loads()[1]))], self._work)
 
     def _before_s(self, member: Member) -> float:
-        return self.moved_s + (0.0 if self.beside else member.host_s)
+        return self.moved_s + (0.0 if self.overlapped else member.host_s)
 
     def _work(self, _: Event) -> None:
         if self.running:
@@ -55,7 +55,7 @@ class CohortSteps(Cohort):
             self._after([self._pass(self.forward(team, "experts", mean)) for team in teams], self._finish)
 
     def _finish(self, _: Event) -> None:
-        at_s = max(self.env._now, self._started_s + self.host_s if self.running and self.beside else 0.0)
+        at_s = max(self.env._now, self._started_s + self.host_s if self.running and self.overlapped else 0.0)
         At(self.env, at_s, self._ended)
 
     def _ended(self, _: Event) -> None:

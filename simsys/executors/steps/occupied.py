@@ -108,7 +108,7 @@ class OccupiedRuns(ClosedFormRuns):
             found = self._loads[key] = self._communicator.link_loads.of(self._cost.exchanges(batch))
         self._parts, steps, sent_bytes = found
         pace = self._occupancy.pace(steps, sent_bytes, seconds)
-        before_s = 0.0 if self._beside else self._host_s
+        before_s = 0.0 if self._overlapped else self._host_s
         duty_cycle = (self._times.idle_s - before_s) / seconds
         if self._there:
             self._occupancy.change(self._presence, self._parts, seconds, pace, duty_cycle)

@@ -15,7 +15,7 @@ from simsys.build.job import assemble
 from simsys.build.resolved_serving import resolved_serving
 from simsys.build.rules.findings import Findings, unlocated
 from simsys.build.serving import ServingJob
-from simsys.check.levers import changed
+from simsys.check.remedies import changed
 from simsys.config.parallelism import STRATEGY_PARTS, ParallelismConfig
 from simsys.config.serving_options import DisaggregatedConfig
 from simsys.errors import SimsysError
@@ -34,7 +34,7 @@ SAME_LIMITS = "the limits of a step are those of another choice"
 
 
 def typed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with sections in place of mappings, as `simsys.check.levers.changed` needs them."""
+    """Settings with sections in place of mappings, as `simsys.check.remedies.changed` needs them."""
     pools = settings.get(DISAGGREGATED)
     made = {} if pools is None else {DISAGGREGATED: DisaggregatedConfig.model_validate(pools)}
     return {**settings, **made}

@@ -95,7 +95,7 @@ def _zero2(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces: Pieces,
 def begins_alone(parts: Sequence[Part]) -> bool:
     """Whether a pass begins with a computation without a collective, which others can delay."""
     first = next((part for part in parts if part.computes), None)
-    return first is not None and not first.beside
+    return first is not None and not first.overlapped
 
 
 def _sharded(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces: Pieces, options: object) -> LeastExchange:

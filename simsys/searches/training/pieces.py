@@ -227,7 +227,7 @@ class Pieces:
     def _part_s(self, part: Part, groups: Groups) -> float:
         compute_s = self.work_s(part.work) if part.computes else 0.0
         exchange_s = 0.0 if part.kind is None else self.collective_s(groups, part.over, part.kind, part.nbytes)
-        return max(compute_s, exchange_s) if part.beside else compute_s + exchange_s
+        return max(compute_s, exchange_s) if part.overlapped else compute_s + exchange_s
 
     def work_s(self, work: Work) -> float:
         """Time of a computation on the fastest GPU for it, if the host launches it in time."""

@@ -107,13 +107,13 @@ def sharded_passes(setup: TrainingSetup, blocks: Blocks, groups: Groups, pieces:
 
 def _step_s(compute_s: float, gathered: Unit | None, reduced: Unit | None, *, slows: bool) -> float:
     """A block computes, while the weights of one unit are gathered and the gradients of another one are reduced."""
-    beside_s = slowed_s = 0.0
+    overlapped_s = slowed_s = 0.0
     if gathered is not None:
-        beside_s, slowed_s = gathered.exchange.gather_s, gathered.exchange.gather_slows_s
+        overlapped_s, slowed_s = gathered.exchange.gather_s, gathered.exchange.gather_slows_s
     if reduced is not None:
-        beside_s += reduced.exchange.scatter_s if gathered is not None else 0.0
+        overlapped_s += reduced.exchange.scatter_s if gathered is not None else 0.0
         slowed_s += reduced.exchange.scatter_slows_s
-    return max(compute_s + (slowed_s if slows else 0.0), beside_s)
+    return max(compute_s + (slowed_s if slows else 0.0), overlapped_s)
 
 
 def _thinned(blocks: Blocks) -> list[tuple[Block, int]]:

@@ -10,6 +10,7 @@ from simsys.errors import TraceError
 from simsys.input_files import parse_json, unreadable
 from simsys.serving.traces.prompt_texts import CHARACTERS_PER_TOKEN, tokens_of
 from simsys.serving.traces.rows import BadRow, Rows, brief, time_value, tokens_value
+from simsys.serving.traces.session_lines import SessionRows
 
 _SPEAKERS = {"human": 0, "user": 0, "system": 0, "gpt": 1, "assistant": 1, "chatgpt": 1, "bing": 1, "bard": 1}
 
@@ -155,7 +156,28 @@ def _read_vllm(path: str, found: Mapping[str, Any], limit: int | None, _: bool) 
     return rows
 
 
+def _is_inputs(found: object) -> bool:
+    sessions = found.get("data") if isinstance(found, dict) else None
+    return isinstance(sessions, list) and any(isinstance(each, dict) and "payloads" in each for each in sessions[:100])
+
+
+def _read_inputs(path: str, found: Mapping[str, Any], limit: int | None, _: bool) -> Rows:
+    """AIPerf's ``inputs.json`` (AIPerf 0.13, `InputsJsonSession`): the bodies of the requests of each session."""
+    sessions = SessionRows(1)
+    for number, entry in enumerate(found["data"]):
+        bodies = entry.get("payloads") if isinstance(entry, dict) else None
+        for turn, body in enumerate(bodies if isinstance(bodies, list) else [None]):
+            try:
+                sessions.add({"payload": body, "session_id": f"{number}"})
+            except BadRow as why:
+                raise TraceError(f"{path}:1: data[{number}].payloads[{turn}]: {why.reason}") from None
+            if len(sessions.rows.times) == limit:
+                return sessions.done()
+    return sessions.done()
+
+
 DOCUMENT_FORMATS: dict[str, tuple[Callable[[object], bool], Callable[[str, Any, int | None, bool], Rows]]] = {
     "sharegpt": (_is_sharegpt, _read_sharegpt),
+    "aiperf inputs_json": (_is_inputs, _read_inputs),
     "vllm": (_is_vllm, _read_vllm),
 }

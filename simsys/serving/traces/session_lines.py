@@ -42,7 +42,7 @@ def is_sessions(found: Mapping[str, object]) -> str:
     return "aiperf raw_payload" if {"messages", "prompt"} & keys else ""
 
 
-class _Sessions:
+class SessionRows:
     """The rows so far, and the last turn of each session.
 
     Args:
@@ -192,7 +192,7 @@ def read_sessions(
     Raises:
         TraceError: If a line is no request, with its place.
     """
-    sessions = _Sessions(block_tokens or MOONCAKE_BLOCK_TOKENS, alone=name == "aiperf single_turn")
+    sessions = SessionRows(block_tokens or MOONCAKE_BLOCK_TOKENS, alone=name == "aiperf single_turn")
     for number, line in chain((first,), lines):
         try:
             found = object_of(line)
@@ -210,7 +210,7 @@ def read_sessions(
     return sessions.done()
 
 
-def _add_turns(sessions: _Sessions, found: Mapping[str, Any], number: int) -> None:
+def _add_turns(sessions: SessionRows, found: Mapping[str, Any], number: int) -> None:
     """Add the turns of a conversation, each after the texts and answers before it."""
     turns = found.get("turns")
     if not isinstance(turns, list) or not turns or not all(isinstance(each, dict) for each in turns):

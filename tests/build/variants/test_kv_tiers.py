@@ -264,6 +264,14 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
         "serving.kv_tiers[0].write_policy",
         "is not modelled; write write_through, or shared: replica",
     ),
+    "drafts": (
+        {
+            "tiers": [{**CPU, "write_policy": "write_back"}],
+            "speculative": {"draft_tokens": 2, "acceptance_rate": 0.6},
+        },
+        "serving.kv_tiers[0].write_policy",
+        "write_back from GPUs with drafted tokens is not modelled",
+    ),
     "chunk": (
         {"tiers": [CPU], "kv_offload": {"chunk_tokens": 24}},
         "serving.kv_offload.chunk_tokens",

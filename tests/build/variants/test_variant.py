@@ -24,6 +24,7 @@ SOURCE = Path(simsys.__file__).parent
 MOST_FILES = 3
 SETTINGS = (
     *("scheduler_recv_interval", "batch_wait_timeout_iters", "batch_wait_max_tokens_ratio", "speculative"),
+    "scheduler_reserve_full_isl",
     *("autoscaling", "preemption", "swap_space", "api_overhead", "max_cudagraph_capture_size", "engine_release"),
 )
 OTHER_WORDS = {"metrics", "fidelity", "deployments", "capacity", "searches", "aspects.py"}

@@ -28,7 +28,9 @@ def test_collectives_are_told_apart_by_axis_and_those_of_no_time_are_none() -> N
     times.exchange(TENSOR, 1.0)
     times.exchange(TENSOR, 1.5, 0.5)
     times.exchange(DATA, 0.0)
-    assert {axis: (each.alone_s, each.beside_s) for axis, each in times.exchanges.items()} == {"tensor": (2.0, 0.5)}
+    assert {axis: (each.alone_s, each.overlapped_s) for axis, each in times.exchanges.items()} == {
+        "tensor": (2.0, 0.5)
+    }
 
 
 @pytest.mark.parametrize(("compute_s", "exposed_s"), [(0.0, 1.0), (0.75, 1.0), (1.5, 0.5), (2.0, 0.0), (9.0, 0.0)])
@@ -57,4 +59,4 @@ def test_passes_are_counted() -> None:
     many.add(one, 1)
     assert many.compute_s == 8.0
     assert many.seconds == 4 * one.seconds
-    assert many.exchanges["tensor"].beside_s == 1.0
+    assert many.exchanges["tensor"].overlapped_s == 1.0

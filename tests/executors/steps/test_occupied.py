@@ -61,7 +61,7 @@ def serve(
         "tensor": 2,
         "topology": halves(teams, slow),
         "contention": contention,
-        "beside": seed % 2 == 1,
+        "overlapped": seed % 2 == 1,
     }
     requests, caps = workload(rng), limits(rng)
     if split:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,17 @@ def test_a_scenario_gives_lengths_that_a_trace_has_not(tmp_path: Path) -> None:
 
 def test_no_more_than_asked_for_are_read(tmp_path: Path) -> None:
     assert len(read(tmp_path, DYNAMO, max_requests=2).table) == 2
+
+
+def body(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], "max_tokens": 9}
+
+
+def test_sessions_of_an_inputs_file_are_read(tmp_path: Path) -> None:
+    sessions = [{"session_id": "a", "payloads": [body("12345678"), body("1" * 40)]}, {"payloads": [body("12345678")]}]
+    trace = read(tmp_path, json.dumps({"data": sessions}))
+    table = trace.table
+    assert (trace.format, trace.timed, trace.continues) == ("aiperf inputs_json", False, True)
+    assert (table.prompt_tokens, table.output_tokens, table.after) == ([2, 10, 2], [9, 9, 9], [-1, 0, -1])
+    with pytest.raises(TraceError, match=r"trace.jsonl:1: data\[0\].payloads\[1\]: no input_length and no text"):
+        read(tmp_path, json.dumps({"data": [{"payloads": [body("1234"), {"model": "m"}]}]}))

@@ -1,4 +1,4 @@
-"""Levers that make training fit: one small function for each kind, and the rules for the settings of a job.
+"""Remedies that make training fit: one small function for each kind, and the rules for the settings of a job.
 
 A kind yields its variants ordered by their savings, the smallest first, all with an unchanged global batch. To add
 one, write such a function and put it into `KINDS`.
@@ -11,20 +11,20 @@ from typing import Any, TypeAlias
 
 from simsys.build.modules import module_options
 from simsys.build.rules import Parts, apply_rules
-from simsys.build.rules.findings import Findings, Lever, unlocated
+from simsys.build.rules.findings import Findings, Remedy, unlocated
 from simsys.build.rules.shards import can_shard
 from simsys.build.training import TrainingJob
 from simsys.build.training_setup import DATA_PARALLEL
 from simsys.check.combining import Combining
-from simsys.check.levers import MAX_TENSOR_DEGREE, changed, memory_problem, pulled
+from simsys.check.remedies import MAX_TENSOR_DEGREE, applied, changed, memory_problem
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS
 from simsys.errors import SimsysError
 from simsys.framework import DataParallel
 from simsys.sums import ordered_sum
 
-Kind: TypeAlias = Callable[[TrainingJob], Iterator[Lever]]
-Variant: TypeAlias = tuple[Lever, TrainingJob]
-"""A lever, and the job with its settings."""
+Kind: TypeAlias = Callable[[TrainingJob], Iterator[Remedy]]
+Variant: TypeAlias = tuple[Remedy, TrainingJob]
+"""A remedy, and the job with its settings."""
 
 MAX_MICRO_BATCHES = 1024
 """Most accumulated micro-batches that are proposed in place of a larger batch."""
@@ -34,34 +34,34 @@ OFFLOADS = ("none", "optimizer", "parameters")
 """Values of the offload option, ordered by the data in host memory; a data-parallel module may not have all."""
 
 
-def fused_attention(job: TrainingJob) -> Iterator[Lever]:
+def fused_attention(job: TrainingJob) -> Iterator[Remedy]:
     """Attention that never writes its scores (Dao et al. 2022)."""
     if job.settings.attention == "unfused":
         yield {"training.attention": "fused"}
 
 
-def sequence_parallel(job: TrainingJob) -> Iterator[Lever]:
+def sequence_parallel(job: TrainingJob) -> Iterator[Remedy]:
     """Sequence parallelism: norms and dropout divided by tokens (Korthikanti et al. 2022, §4.2.2)."""
     if job.layout.tensor > 1 and not job.config.parallelism.sequence_parallel:
         yield {"parallelism.sequence_parallel": True}
 
 
-def zero1(job: TrainingJob) -> Iterator[Lever]:
+def zero1(job: TrainingJob) -> Iterator[Remedy]:
     """ZeRO-1: optimizer states divided among replicas (Rajbhandari et al. 2020, §5.1)."""
     yield from _more_sharding(job, "ZERO1")
 
 
-def zero2(job: TrainingJob) -> Iterator[Lever]:
+def zero2(job: TrainingJob) -> Iterator[Remedy]:
     """ZeRO-2: gradients divided too (Rajbhandari et al. 2020, §5.2)."""
     yield from _more_sharding(job, "ZERO2")
 
 
-def fully_sharded(job: TrainingJob) -> Iterator[Lever]:
+def fully_sharded(job: TrainingJob) -> Iterator[Remedy]:
     """FSDP: weights divided too (Rajbhandari et al. 2020, §5.3; Zhao et al. 2023)."""
     yield from _more_sharding(job, "FSDP")
 
 
-def smaller_batch(job: TrainingJob) -> Iterator[Lever]:
+def smaller_batch(job: TrainingJob) -> Iterator[Remedy]:
     """Smaller micro-batches, and more of them per optimizer step."""
     given = job.settings
     samples = given.batch_size_per_gpu * given.gradient_accumulation_steps
@@ -70,35 +70,35 @@ def smaller_batch(job: TrainingJob) -> Iterator[Lever]:
             yield {"training.batch_size_per_gpu": samples // steps, "training.gradient_accumulation_steps": steps}
 
 
-def selective_recompute(job: TrainingJob) -> Iterator[Lever]:
+def selective_recompute(job: TrainingJob) -> Iterator[Remedy]:
     """Recomputation of the attention core (Korthikanti et al. 2022, §5)."""
     if job.settings.activation_recompute == "none":
         yield {"training.activation_recompute": "selective"}
 
 
-def full_recompute(job: TrainingJob) -> Iterator[Lever]:
+def full_recompute(job: TrainingJob) -> Iterator[Remedy]:
     """Recomputation of each block (Chen et al. 2016)."""
     if job.settings.activation_recompute != "full":
         yield {"training.activation_recompute": "full"}
 
 
-def more_tensor(job: TrainingJob) -> Iterator[Lever]:
+def more_tensor(job: TrainingJob) -> Iterator[Remedy]:
     """Larger tensor-parallel groups in place of replicas, within a node (Narayanan et al. 2021, §3.2)."""
     for degree in range(job.layout.tensor + 1, min(job.cluster.gpus_per_node, MAX_TENSOR_DEGREE) + 1):
         yield from with_degree(job, "tp_degree", degree)
 
 
-def more_stages(job: TrainingJob) -> Iterator[Lever]:
+def more_stages(job: TrainingJob) -> Iterator[Remedy]:
     """More pipeline stages in place of replicas, with at least a micro-batch for each."""
     stages = 2 * job.layout.pipeline
     while stages <= job.cluster.num_gpus:
-        for lever in with_degree(job, "pp_stages", stages):
-            if lever.get("training.gradient_accumulation_steps", job.settings.gradient_accumulation_steps) >= stages:
-                yield lever
+        for remedy in with_degree(job, "pp_stages", stages):
+            if remedy.get("training.gradient_accumulation_steps", job.settings.gradient_accumulation_steps) >= stages:
+                yield remedy
         stages *= 2
 
 
-def offload(job: TrainingJob) -> Iterator[Lever]:
+def offload(job: TrainingJob) -> Iterator[Remedy]:
     """Optimizer states in host memory, or weights too (Ren et al. 2021)."""
     current = getattr(job.data_parallel[1], "offload", None)
     if current in OFFLOADS:
@@ -106,7 +106,7 @@ def offload(job: TrainingJob) -> Iterator[Lever]:
             yield {"training.options": {**job.settings.options, "offload": more}}
 
 
-def sgd(job: TrainingJob) -> Iterator[Lever]:
+def sgd(job: TrainingJob) -> Iterator[Remedy]:
     """Another optimizer with fewer states per weight; this changes the training."""
     if job.settings.optimizer == "adam":
         yield {"training.optimizer": "sgd"}
@@ -126,39 +126,39 @@ KINDS: tuple[Kind, ...] = (
     offload,
     sgd,
 )
-"""Kinds of levers, ordered by their usual costs, the lowest first; `effects` measures the costs."""
+"""Kinds of remedies, ordered by their usual costs, the lowest first; `effects` measures the costs."""
 EVERY_MICRO_BATCH = (zero2, fully_sharded)
-"""Levers that communicate in every micro-batch; a pipeline has many of these."""
+"""Remedies that communicate in every micro-batch; a pipeline has many of these."""
 
 
-def single_levers(job: TrainingJob) -> Iterator[Variant]:
+def single_remedies(job: TrainingJob) -> Iterator[Variant]:
     """For each kind, the mildest variant with which the job fits, or else the variant that saves most."""
     return _combining(job).singles()
 
 
-def lever_pairs(job: TrainingJob) -> Iterator[Variant]:
+def remedy_pairs(job: TrainingJob) -> Iterator[Variant]:
     """Pairs of kinds with which the job fits, each at its mildest sufficient variant, in the order of usual costs."""
     return _combining(job).pairs()
 
 
-def lever_combinations(job: TrainingJob) -> Iterator[Variant]:
+def remedy_combinations(job: TrainingJob) -> Iterator[Variant]:
     """Larger combinations, for jobs for which no pair suffices."""
     return _combining(job).combinations()
 
 
-def strategy_lever(job: TrainingJob, data: str) -> Lever | None:
+def strategy_remedy(job: TrainingJob, data: str) -> Remedy | None:
     """Settings of another shipped data-parallel strategy; None if the scenario names its own module.
 
     Options are kept if the other strategy has them too.
     """
     if job.settings.data_parallel is not None or job.layout.replicas == 1:
         return None
-    lever: dict[str, Any] = {"parallelism.strategy": _strategy(job, data)}
+    remedy: dict[str, Any] = {"parallelism.strategy": _strategy(job, data)}
     try:
         module_options(DATA_PARALLEL[data], DataParallel, job.settings.options, "training.options")
     except SimsysError:
-        lever["training.options"] = {}
-    return lever
+        remedy["training.options"] = {}
+    return remedy
 
 
 def current_strategy(job: TrainingJob) -> str:
@@ -182,23 +182,23 @@ def _combining(job: TrainingJob) -> Combining[TrainingJob]:
     )
 
 
-def _checked(job: TrainingJob, lever: Lever) -> TrainingJob | None:
-    """The job with a lever's settings; None if they do not fit together."""
+def _checked(job: TrainingJob, remedy: Remedy) -> TrainingJob | None:
+    """The job with a remedy's settings; None if they do not fit together."""
     found = Findings(unlocated({}))
-    parts = Parts(changed(job.config, lever), job.cluster.spec, job.model, job.engine, job.cluster)
+    parts = Parts(changed(job.config, remedy), job.cluster.spec, job.model, job.engine, job.cluster)
     apply_rules(parts, found, ("parallelism", "training"))
     if found.errors:
         return None
-    made = pulled(job, lever)
+    made = applied(job, remedy)
     return made if can_shard(made, found) else None
 
 
-def _more_sharding(job: TrainingJob, data: str) -> Iterator[Lever]:
-    if SHARDING.index(data) > SHARDING.index(current_strategy(job)) and (lever := strategy_lever(job, data)):
-        yield lever
+def _more_sharding(job: TrainingJob, data: str) -> Iterator[Remedy]:
+    if SHARDING.index(data) > SHARDING.index(current_strategy(job)) and (remedy := strategy_remedy(job, data)):
+        yield remedy
 
 
-def with_degree(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
+def with_degree(job: TrainingJob, key: str, degree: int) -> Iterator[Remedy]:
     """Another degree on the present GPUs, with an unchanged global batch, where the numbers divide evenly.
 
     A larger degree leaves fewer replicas, with proportionally more micro-batches.
@@ -216,16 +216,16 @@ def with_degree(job: TrainingJob, key: str, degree: int) -> Iterator[Lever]:
     micro_batches, rest = divmod(job.settings.gradient_accumulation_steps * layout.data, replicas)
     if rest or micro_batches > max(MAX_MICRO_BATCHES, job.settings.gradient_accumulation_steps):
         return
-    lever: dict[str, Any] = {f"parallelism.{key}": degree}
+    remedy: dict[str, Any] = {f"parallelism.{key}": degree}
     if given.strategy is not None:
         named = next((part for part in DATA_STRATEGIES if part in given.parts), "DDP")
         data = named if replicas > 1 else ""
-        lever["parallelism.strategy"] = _strategy(job, data, **{key: degree})
+        remedy["parallelism.strategy"] = _strategy(job, data, **{key: degree})
     if given.dp_degree is not None:
-        lever["parallelism.dp_degree"] = replicas
+        remedy["parallelism.dp_degree"] = replicas
     if micro_batches != job.settings.gradient_accumulation_steps:
-        lever["training.gradient_accumulation_steps"] = micro_batches
-    yield lever
+        remedy["training.gradient_accumulation_steps"] = micro_batches
+    yield remedy
 
 
 def _strategy(job: TrainingJob, data: str, *, tp_degree: int = 0, pp_stages: int = 0) -> str:

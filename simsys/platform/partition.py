@@ -16,7 +16,7 @@ from simsys.platform.routing import Way
 from simsys.platform.traffic import Traffic
 
 
-class NetworkPart:
+class NetworkPartition:
     """The network between some GPUs, with the methods of `Network` that executors use.
 
     Args:
@@ -41,10 +41,10 @@ class NetworkPart:
         """As `Network.epoch`."""
         return self._whole.epoch(time_s)
 
-    def steady(self, time_s: float) -> NetworkPart:
+    def steady(self, time_s: float) -> NetworkPartition:
         """As `Network.steady`."""
         found = self._whole.steady(time_s)
-        return self if found is self._whole else NetworkPart(found, self._gpus)
+        return self if found is self._whole else NetworkPartition(found, self._gpus)
 
     def node_of(self, gpu: int) -> int:
         """The node that a GPU is in, by its number in the cluster."""
@@ -146,7 +146,7 @@ class NetworkPart:
         return [(self._gpus[src], self._gpus[dst]) for src, dst in pairs]
 
 
-class PlatformPart:
+class PlatformPartition:
     """Some GPUs of a platform and the network between them, with the methods of `Platform` that executors use.
 
     Args:
@@ -158,7 +158,7 @@ class PlatformPart:
         self._whole, self._gpus = whole, gpus
         self.env, self.epoch, self.next_change_s = whole.env, whole.epoch, whole.next_change_s
         self.devices: list[Device] = [whole.devices[gpu] for gpu in gpus]
-        self.network = NetworkPart(whole.network, gpus)
+        self.network = NetworkPartition(whole.network, gpus)
 
     def submit_computation_task(self, gpu: int, seconds: Seconds, begun: Begun | None = None) -> Event:
         """As `Platform.submit_computation_task`, by the number of the GPU in this part."""
@@ -173,5 +173,5 @@ class PlatformPart:
         return self.network.transfer(src, dst, nbytes)
 
 
-Hardware = Platform | PlatformPart
+Hardware = Platform | PlatformPartition
 """The hardware of an executor."""

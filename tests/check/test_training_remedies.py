@@ -1,4 +1,4 @@
-"""The levers of training: where each kind applies, that the global batch stays, and that the check passes."""
+"""The remedies of training: where each kind applies, that the global batch stays, and that the check passes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.training import TrainingJob
-from simsys.check.effects import Stopwatch, lever_effects
-from simsys.check.levers import lever_text, memory_problem
+from simsys.check.effects import Stopwatch, remedy_effects
+from simsys.check.remedies import memory_problem, remedy_text
 from simsys.check.scenario import trials_of
-from simsys.check.training_levers import (
+from simsys.check.training_remedies import (
     KINDS,
     MAX_MICRO_BATCHES,
     Kind,
@@ -21,16 +21,16 @@ from simsys.check.training_levers import (
     full_recompute,
     fully_sharded,
     fused_attention,
-    lever_pairs,
     more_stages,
     more_tensor,
     offload,
+    remedy_pairs,
     selective_recompute,
     sequence_parallel,
     sgd,
-    single_levers,
+    single_remedies,
     smaller_batch,
-    strategy_lever,
+    strategy_remedy,
     zero1,
     zero2,
 )
@@ -139,7 +139,7 @@ OPTIMIZER_AWAY, WEIGHTS_AWAY = ({"training.options": {"offload": each}} for each
     ],
 )
 def test_a_kind_yields_its_variants_where_it_applies(
-    kind: Kind, settings: dict[str, Any], expected: list[Lever]
+    kind: Kind, settings: dict[str, Any], expected: list[Remedy]
 ) -> None:
     assert list(kind(job_of(**settings))) == expected
 
@@ -150,7 +150,7 @@ def test_tensor_parallelism_stays_within_a_node() -> None:
 
 def test_a_batch_is_not_cut_into_more_micro_batches_than_anybody_would_wait_for() -> None:
     batches = [
-        lever["training.gradient_accumulation_steps"] for lever in smaller_batch(job_of(batch_size_per_gpu=2**20))
+        remedy["training.gradient_accumulation_steps"] for remedy in smaller_batch(job_of(batch_size_per_gpu=2**20))
     ]
     assert batches == [2**power for power in range(1, 11)]
     assert batches[-1] == MAX_MICRO_BATCHES
@@ -181,14 +181,14 @@ SCENARIOS = {
 
 
 @cache
-def variants(name: str) -> list[tuple[Lever, TrainingJob]]:
+def variants(name: str) -> list[tuple[Remedy, TrainingJob]]:
     job = build_job(SCENARIOS[name])
-    return [*single_levers(job), *lever_pairs(job)]
+    return [*single_remedies(job), *remedy_pairs(job)]
 
 
-def problems(config: SimulationConfig, lever: Lever) -> set[str]:
-    """What a check finds wrong with a scenario that has a lever's settings, without advice."""
-    found = trials_of(config).problems(lever)
+def problems(config: SimulationConfig, remedy: Remedy) -> set[str]:
+    """What a check finds wrong with a scenario that has a remedy's settings, without advice."""
+    found = trials_of(config).problems(remedy)
     assert found is not None
     return {message for _, message in found}
 
@@ -197,35 +197,35 @@ def problems(config: SimulationConfig, lever: Lever) -> set[str]:
 def test_what_is_said_to_fit_passes_the_check_and_what_does_not_suffice_is_infeasible_but_not_wrong(name: str) -> None:
     found = variants(name)
     assert any(not memory_problem(job) for _, job in found)
-    for lever, job in found if THOROUGH else found[::3]:
+    for remedy, job in found if THOROUGH else found[::3]:
         problem = memory_problem(job)
-        assert problems(SCENARIOS[name], lever) == ({problem} if problem else set()), lever_text(lever)
+        assert problems(SCENARIOS[name], remedy) == ({problem} if problem else set()), remedy_text(remedy)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_global_batch_stays(name: str) -> None:
     samples = build_job(SCENARIOS[name]).global_batch_size
-    for lever, job in variants(name):
-        assert job.global_batch_size == samples, lever_text(lever)
+    for remedy, job in variants(name):
+        assert job.global_batch_size == samples, remedy_text(remedy)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_of_each_kind_there_is_at_most_one_and_of_it_the_mildest_that_fits(name: str) -> None:
     job = build_job(SCENARIOS[name])
-    singles = [lever for lever, _ in single_levers(job)]
+    singles = [remedy for remedy, _ in single_remedies(job)]
     for kind in KINDS:
-        own = [lever for lever in kind(job) if lever in singles]
+        own = [remedy for remedy in kind(job) if remedy in singles]
         assert len(own) <= 1
-        for lever in own:
-            milder = list(kind(job))[: list(kind(job)).index(lever)]
+        for remedy in own:
+            milder = list(kind(job))[: list(kind(job)).index(remedy)]
             fitting = [other for other in milder if problems(job.config, other) == set()]
             assert fitting == []
 
 
 def test_offloading_saves_memory_for_time() -> None:
     job = build_job(SCENARIOS["only the host has room"])
-    (effect,) = (effect for effect in lever_effects(job, Stopwatch(job)) if "training.options" in effect.lever)
-    assert effect.lever == OPTIMIZER_AWAY  # the mildest that fits
+    (effect,) = (effect for effect in remedy_effects(job, Stopwatch(job)) if "training.options" in effect.remedy)
+    assert effect.remedy == OPTIMIZER_AWAY  # the mildest that fits
     assert effect.fits
     assert effect.saved_bytes > 0.9 * 14 * job.model.parameters / 8
     assert effect.time_cost is not None
@@ -234,35 +234,35 @@ def test_offloading_saves_memory_for_time() -> None:
 
 def test_zero_keeps_its_weights_on_the_gpu() -> None:
     job = build_job(SCENARIOS["zero"])
-    offloads = [lever for lever, _ in single_levers(job) if "training.options" in lever]
+    offloads = [remedy for remedy, _ in single_remedies(job) if "training.options" in remedy]
     assert offloads == [OPTIMIZER_AWAY]
 
 
-def test_what_a_check_refuses_is_no_lever() -> None:
+def test_what_a_check_refuses_is_no_remedy() -> None:
     job = build_job(SCENARIOS["interleaved"])  # 32 layers: not 16 stages of two chunks of 3
-    for lever, _ in single_levers(job):
-        assert lever.get("training.gradient_accumulation_steps", 8) % lever.get("parallelism.pp_stages", 2) == 0
+    for remedy, _ in single_remedies(job):
+        assert remedy.get("training.gradient_accumulation_steps", 8) % remedy.get("parallelism.pp_stages", 2) == 0
     no_heads = build_job(SCENARIOS["a cnn"])
-    assert not any("parallelism.tp_degree" in lever for lever, _ in single_levers(no_heads))
+    assert not any("parallelism.tp_degree" in remedy for remedy, _ in single_remedies(no_heads))
 
 
 def test_a_pair_is_two_kinds_that_suffice_together() -> None:
     job = build_job(SCENARIOS["ddp"].model_copy(update={"training": config_of(batch_size_per_gpu=8).training}))
-    singles = [lever for lever, _ in single_levers(job)]
-    assert all(memory_problem(changed_job) for _, changed_job in single_levers(job))
-    pairs = [lever for lever, _ in lever_pairs(job)]
+    singles = [remedy for remedy, _ in single_remedies(job)]
+    assert all(memory_problem(changed_job) for _, changed_job in single_remedies(job))
+    pairs = [remedy for remedy, _ in remedy_pairs(job)]
     assert {
         "parallelism.strategy": "FSDP",
         "training.batch_size_per_gpu": 1,
         "training.gradient_accumulation_steps": 8,
     } in pairs
     assert {"parallelism.tp_degree", "parallelism.sequence_parallel"} <= set().union(*map(set, pairs))
-    assert not any(lever in singles for lever in pairs)
+    assert not any(remedy in singles for remedy in pairs)
 
 
 def test_what_communicates_in_every_micro_batch_is_late_in_a_pipeline() -> None:
     def order(job: TrainingJob) -> list[str]:
-        return [lever_text(lever).partition(" and ")[0] for lever, _ in single_levers(job)]
+        return [remedy_text(remedy).partition(" and ")[0] for remedy, _ in single_remedies(job)]
 
     plain, pipeline = order(build_job(SCENARIOS["ddp"])), order(build_job(SCENARIOS["stages"]))
     recompute = "training.activation_recompute: full"
@@ -280,15 +280,15 @@ def test_the_current_strategy_is_named(parallelism: dict[str, Any], current: str
 
 
 def test_options_that_both_strategies_have_are_kept() -> None:
-    kept = strategy_lever(job_of(options={"bucket_size": "10 MB"}), "ZERO1")
+    kept = strategy_remedy(job_of(options={"bucket_size": "10 MB"}), "ZERO1")
     assert kept == {"parallelism.strategy": "ZERO1"}
-    dropped = strategy_lever(job_of(options={"bucket_size": "10 MB"}), "FSDP")
+    dropped = strategy_remedy(job_of(options={"bucket_size": "10 MB"}), "FSDP")
     assert dropped == {"parallelism.strategy": "FSDP", "training.options": {}}
 
 
 def test_ranks_that_share_their_sequences_can_divide_states_too() -> None:
     shared = job_of("Llama3-8B", parallelism={"strategy": "CP", "cp_degree": 8})
-    assert strategy_lever(shared, "FSDP") == {"parallelism.strategy": "CP_FSDP"}
-    assert "CP_ZERO1" in [lever.get("parallelism.strategy") for lever, _ in single_levers(shared)]
+    assert strategy_remedy(shared, "FSDP") == {"parallelism.strategy": "CP_FSDP"}
+    assert "CP_ZERO1" in [remedy.get("parallelism.strategy") for remedy, _ in single_remedies(shared)]
     alone = job_of(parallelism={"strategy": "TP", "tp_degree": 8})
-    assert strategy_lever(alone, "FSDP") is None
+    assert strategy_remedy(alone, "FSDP") is None

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simsys.build.job import build_job
-from simsys.build.rules.findings import Lever
-from simsys.check.levers import changed, lever_text, memory_problem, pulled
+from simsys.build.rules.findings import Remedy
+from simsys.check.remedies import applied, changed, memory_problem, remedy_text
 from simsys.config.experiment import SimulationConfig
 
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 512, "output_tokens": 128, "num_requests": 4}
@@ -42,7 +42,7 @@ def test_a_request_beyond_the_kv_cache_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lever", "text"),
+    ("remedy", "text"),
     [
         ({"training.optimizer": "sgd"}, "training.optimizer: sgd"),
         ({"parallelism.sequence_parallel": True}, "parallelism.sequence_parallel: true"),
@@ -50,19 +50,19 @@ def test_a_request_beyond_the_kv_cache_is_named() -> None:
         ({"training.options": {"overlap": False}}, 'training.options: {"overlap": false}'),
     ],
 )
-def test_a_lever_is_written_as_in_yaml(lever: Lever, text: str) -> None:
-    assert lever_text(lever) == text
+def test_a_remedy_is_written_as_in_yaml(remedy: Remedy, text: str) -> None:
+    assert remedy_text(remedy) == text
 
 
-def test_a_lever_changes_its_settings_and_no_others() -> None:
+def test_a_remedy_changes_its_settings_and_no_others() -> None:
     config = training(num_iterations=3)
-    lever = {"training.optimizer": "sgd", "parallelism.strategy": "FSDP"}
-    other = changed(config, lever)
+    remedy = {"training.optimizer": "sgd", "parallelism.strategy": "FSDP"}
+    other = changed(config, remedy)
     assert other == training(num_iterations=3, optimizer="sgd").model_copy(update={"parallelism": other.parallelism})
     assert (other.parallelism.strategy, config.parallelism.strategy) == ("FSDP", "DDP")
 
 
-def test_a_lever_is_pulled_on_the_hardware_there_is_unless_it_changes_that() -> None:
+def test_a_remedy_is_pulled_on_the_hardware_there_is_unless_it_changes_that() -> None:
     job = build_job(training())
-    assert pulled(job, {"training.optimizer": "sgd"}).cluster is job.cluster
-    assert pulled(job, {"hardware.num_nodes": 2}).cluster.num_gpus == 16
+    assert applied(job, {"training.optimizer": "sgd"}).cluster is job.cluster
+    assert applied(job, {"hardware.num_nodes": 2}).cluster.num_gpus == 16

@@ -1,7 +1,7 @@
-"""Checks whether a scenario fits into device memory, and applies levers: settings that change the memory need.
+"""Checks whether a scenario fits into device memory, and applies remedies: settings that change the memory need.
 
-A lever is a set of settings that can be written into the experiment file. `training_levers` and `serving_levers` list
-them. A lever is proposed only after the scenario with its settings was built and passed the memory rule.
+A remedy is a set of settings that can be written into the experiment file. `training_remedies` and `serving_remedies`
+list them. A remedy is proposed only after the scenario with its settings was built and passed the memory rule.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from simsys.build.cluster import Cluster
 from simsys.build.job import cluster_of, job_of
-from simsys.build.rules.findings import Lever
+from simsys.build.rules.findings import Remedy
 from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.document import KeyPath
@@ -55,24 +55,24 @@ def _no_room(pool: ServingJob, tokens: int) -> str:
     return f"the KV cache has room for {capacity} tokens ({held}), but the shortest request has {tokens}"
 
 
-def lever_text(lever: Lever) -> str:
+def remedy_text(remedy: Remedy) -> str:
     """The settings as text in YAML.
 
     Example:
-        >>> lever_text({"parallelism.tp_degree": 4, "parallelism.dp_degree": 2})
+        >>> remedy_text({"parallelism.tp_degree": 4, "parallelism.dp_degree": 2})
         'parallelism.tp_degree: 4 and parallelism.dp_degree: 2'
     """
-    return " and ".join(f"{path}: {_yaml(value)}" for path, value in lever.items())
+    return " and ".join(f"{path}: {_yaml(value)}" for path, value in remedy.items())
 
 
 def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def changed(config: SimulationConfig, lever: Lever) -> SimulationConfig:
-    """A copy of the scenario with a lever's settings."""
+def changed(config: SimulationConfig, remedy: Remedy) -> SimulationConfig:
+    """A copy of the scenario with a remedy's settings."""
     folder = config.folder
-    for path, value in lever.items():
+    for path, value in remedy.items():
         config = _with(config, key_path(path), value)
     return config.located_in(folder)
 
@@ -89,17 +89,17 @@ def _with(part: Any, path: KeyPath, value: Any) -> Any:
     return part.model_copy(update={str(key): _with(getattr(part, str(key)), rest, value)})
 
 
-def changed_setup(job: TrainingJob | ServingJob, lever: Lever) -> tuple[SimulationConfig, Cluster]:
-    """The scenario of a job with a lever's settings, and the cluster of this scenario."""
-    config = changed(job.config, lever)
-    if not any(path.startswith("hardware.") for path in lever):
+def changed_setup(job: TrainingJob | ServingJob, remedy: Remedy) -> tuple[SimulationConfig, Cluster]:
+    """The scenario of a job with a remedy's settings, and the cluster of this scenario."""
+    config = changed(job.config, remedy)
+    if not any(path.startswith("hardware.") for path in remedy):
         return config, job.cluster
     return config, cluster_of(config)
 
 
-def pulled(job: Job, lever: Lever) -> Job:
-    """Build the job with a lever's settings, without a check."""
-    return cast(Job, job_of(*changed_setup(job, lever), job.model))
+def applied(job: Job, remedy: Remedy) -> Job:
+    """Build the job with a remedy's settings, without a check."""
+    return cast(Job, job_of(*changed_setup(job, remedy), job.model))
 
 
 def _does_not_fit(job: TrainingJob | ServingJob, components: Mapping[str, float]) -> str:

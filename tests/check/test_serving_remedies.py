@@ -8,7 +8,7 @@ import pytest
 
 from simsys.check import check_config
 from simsys.check.advice import OTHERWISE
-from simsys.check.levers import changed, lever_text
+from simsys.check.remedies import changed, remedy_text
 from simsys.config.experiment import SimulationConfig
 
 WORKLOAD = {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 512, "output_tokens": 128, "num_requests": 4}
@@ -94,7 +94,7 @@ def test_the_fix_is_the_best_and_makes_the_check_pass(case: str) -> None:
     config, expected = CASES[case]
     (problem,) = check_config(config)
     assert problem.fixes[0].edits == expected
-    assert f"; {lever_text(expected)} would fit (mean latency " in problem.message
+    assert f"; {remedy_text(expected)} would fit (mean latency " in problem.message
     assert all(check_config(changed(config, fix.edits)) == [] for fix in problem.fixes)
 
 

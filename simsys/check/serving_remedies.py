@@ -1,4 +1,4 @@
-"""Levers that make serving fit: one small function for each kind, and the rules for the settings of a job.
+"""Remedies that make serving fit: one small function for each kind, and the rules for the settings of a job.
 
 A kind yields its variants, the mildest first. To add one, write such a function and put it into `KINDS`.
 """
@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, cast
 
 from simsys.build.job import job_of
 from simsys.build.rules import Parts, apply_rules
-from simsys.build.rules.findings import Findings, Lever, unlocated
+from simsys.build.rules.findings import Findings, Remedy, unlocated
 from simsys.build.rules.parallelism import split_problem
 from simsys.build.serving import ServingJob
 from simsys.build.serving_precision import kv_precision, weights_of
 from simsys.check.combining import Combining
-from simsys.check.levers import MAX_TENSOR_DEGREE, changed_setup, memory_problem
+from simsys.check.remedies import MAX_TENSOR_DEGREE, changed_setup, memory_problem
 from simsys.config.hardware import load_node
 from simsys.errors import InfeasibleError, SimsysError
 from simsys.model.precision import WEIGHT_ONLY, half_of
@@ -24,9 +24,9 @@ from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
 from simsys.sums import ordered_sum
 
-Kind: TypeAlias = Callable[[ServingJob], Iterator[Lever]]
-Variant: TypeAlias = tuple[Lever, ServingJob]
-"""A lever, and the job with its settings."""
+Kind: TypeAlias = Callable[[ServingJob], Iterator[Remedy]]
+Variant: TypeAlias = tuple[Remedy, ServingJob]
+"""A remedy, and the job with its settings."""
 
 MAX_NODES = 16
 """Most nodes of a replica that are proposed."""
@@ -35,7 +35,7 @@ MOST_OF_MEMORY = 0.95
 POOLS = ("prefill", "decode")
 
 
-def memory_share(job: ServingJob) -> Iterator[Lever]:
+def memory_share(job: ServingJob) -> Iterator[Remedy]:
     """A larger share of the memory: the engine's default, or nearly all."""
     usual = job.settings.defaults["gpu_memory_utilization"].value
     share = job.settings.gpu_memory_utilization
@@ -44,7 +44,7 @@ def memory_share(job: ServingJob) -> Iterator[Lever]:
     yield from ({"serving.gpu_memory_utilization": more} for more in (usual, MOST_OF_MEMORY) if more > share)
 
 
-def fewer_blocks(job: ServingJob) -> Iterator[Lever]:
+def fewer_blocks(job: ServingJob) -> Iterator[Remedy]:
     """The number of KV blocks that fit, if the scenario asks for more."""
     written = job.settings.num_gpu_blocks_override
     room = min(
@@ -56,20 +56,20 @@ def fewer_blocks(job: ServingJob) -> Iterator[Lever]:
         yield {"serving.num_gpu_blocks_override": room}
 
 
-def more_tensor(job: ServingJob) -> Iterator[Lever]:
+def more_tensor(job: ServingJob) -> Iterator[Remedy]:
     """Larger tensor-parallel groups on the present GPUs."""
     if job.settings.disaggregated is not None:
-        yield from _pool_levers(job)
+        yield from _pool_remedies(job)
         return
-    yield from _tensor_levers(job, range(job.layout.tensor + 1, min(job.cluster.num_gpus, MAX_TENSOR_DEGREE) + 1))
+    yield from _tensor_remedies(job, range(job.layout.tensor + 1, min(job.cluster.num_gpus, MAX_TENSOR_DEGREE) + 1))
 
 
-def more_stages(job: ServingJob) -> Iterator[Lever]:
+def more_stages(job: ServingJob) -> Iterator[Remedy]:
     """Pipelines over the present GPUs."""
-    yield from _pipeline_levers(job, job.config.hardware.num_nodes)
+    yield from _pipeline_remedies(job, job.config.hardware.num_nodes)
 
 
-def smaller_steps(job: ServingJob) -> Iterator[Lever]:
+def smaller_steps(job: ServingJob) -> Iterator[Remedy]:
     """Fewer tokens per step, for smaller activations."""
     budget = job.settings.max_num_batched_tokens
     while budget // 2 >= job.settings.max_num_seqs:
@@ -77,7 +77,7 @@ def smaller_steps(job: ServingJob) -> Iterator[Lever]:
         yield {"serving.max_num_batched_tokens": budget}
 
 
-def fewer_sequences(job: ServingJob) -> Iterator[Lever]:
+def fewer_sequences(job: ServingJob) -> Iterator[Remedy]:
     """Fewer sequences per step, for fewer logits."""
     count = job.settings.max_num_seqs
     while count > 1:
@@ -85,7 +85,7 @@ def fewer_sequences(job: ServingJob) -> Iterator[Lever]:
         yield {"serving.max_num_seqs": count}
 
 
-def small_cache(job: ServingJob) -> Iterator[Lever]:
+def small_cache(job: ServingJob) -> Iterator[Remedy]:
     """A KV cache in 8 bit."""
     known = job.engine.kv_precisions
     half = half_of(job.cluster.spec.peak_flop_per_s)
@@ -93,7 +93,7 @@ def small_cache(job: ServingJob) -> Iterator[Lever]:
         yield {"serving.kv_precision": "fp8"}
 
 
-def small_weights(job: ServingJob) -> Iterator[Lever]:
+def small_weights(job: ServingJob) -> Iterator[Remedy]:
     """Weights and arithmetic in 8 bit if the GPUs support it, or weights alone in 8 or 4 bit."""
     precision = weights_of(job.settings, job.model)
     if precision in ("fp32", "fp16", "bf16") and "fp8" in job.cluster.spec.peak_flop_per_s:
@@ -102,36 +102,36 @@ def small_weights(job: ServingJob) -> Iterator[Lever]:
         yield from ({"serving.precision": name} for name in ("int8", "int4"))
 
 
-def more_gpus(job: ServingJob) -> Iterator[Lever]:
+def more_gpus(job: ServingJob) -> Iterator[Remedy]:
     """A node with more GPUs."""
     hardware, own, gpus = job.config.hardware, job.config.profile_folders, job.cluster.num_gpus
     if hardware.nodes is None and hardware.num_nodes == 1 and not _drawn(job) and not job.settings.disaggregated:
         whole = MAX_TENSOR_DEGREE if hardware.profile is None else load_node(hardware.profile, own).gpus_per_node
-        yield from _tensor_levers(job, range(gpus + 1, min(whole, MAX_TENSOR_DEGREE) + 1))
+        yield from _tensor_remedies(job, range(gpus + 1, min(whole, MAX_TENSOR_DEGREE) + 1))
 
 
-def more_nodes(job: ServingJob) -> Iterator[Lever]:
+def more_nodes(job: ServingJob) -> Iterator[Remedy]:
     """Pipelines over more nodes."""
     if not _drawn(job) and not job.settings.disaggregated:
         for num_nodes in range(job.config.hardware.num_nodes + 1, MAX_NODES + 1):
-            yield from _pipeline_levers(job, num_nodes)
+            yield from _pipeline_remedies(job, num_nodes)
 
 
-def twice_the_replicas(job: ServingJob) -> Iterator[Lever]:
+def twice_the_replicas(job: ServingJob) -> Iterator[Remedy]:
     """Twice the nodes, with twice the replicas; no remedy for a replica that does not fit."""
     hardware, given = job.config.hardware, job.config.parallelism
     if hardware.nodes is not None or _drawn(job):
         return
-    lever: dict[str, Any] = {"hardware.num_nodes": 2 * hardware.num_nodes}
+    remedy: dict[str, Any] = {"hardware.num_nodes": 2 * hardware.num_nodes}
     if given.dp_degree is not None:
-        lever["parallelism.dp_degree"] = 2 * given.dp_degree
+        remedy["parallelism.dp_degree"] = 2 * given.dp_degree
     split, scaled = job.settings.disaggregated, job.settings.autoscaling
     if split is not None:
-        lever["serving.disaggregated.prefill_replicas"] = 2 * split.prefill_replicas
-        lever["serving.disaggregated.decode_replicas"] = 2 * split.decode_replicas
+        remedy["serving.disaggregated.prefill_replicas"] = 2 * split.prefill_replicas
+        remedy["serving.disaggregated.decode_replicas"] = 2 * split.decode_replicas
     if scaled is not None and scaled.max_replicas is not None:
-        lever["serving.autoscaling.max_replicas"] = 2 * scaled.max_replicas
-    yield lever
+        remedy["serving.autoscaling.max_replicas"] = 2 * scaled.max_replicas
+    yield remedy
 
 
 KINDS: tuple[Kind, ...] = (
@@ -146,11 +146,11 @@ KINDS: tuple[Kind, ...] = (
     more_gpus,
     more_nodes,
 )
-"""Kinds of levers, ordered by their usual costs, the lowest first."""
+"""Kinds of remedies, ordered by their usual costs, the lowest first."""
 
 
 def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
-    """The levers of a job that must have room for a request of `tokens` tokens."""
+    """The remedies of a job that must have room for a request of `tokens` tokens."""
 
     def fits(changed: ServingJob) -> bool:
         return not memory_problem(changed, tokens)
@@ -158,9 +158,9 @@ def combining(job: ServingJob, tokens: int) -> Combining[ServingJob]:
     return Combining(job, KINDS, _checked, fits, lambda changed: -_room(changed))
 
 
-def _checked(job: ServingJob, lever: Lever) -> ServingJob | None:
-    """The job with a lever's settings; None if they do not fit together."""
-    found, (config, cluster) = Findings(unlocated({})), changed_setup(job, lever)
+def _checked(job: ServingJob, remedy: Remedy) -> ServingJob | None:
+    """The job with a remedy's settings; None if they do not fit together."""
+    found, (config, cluster) = Findings(unlocated({})), changed_setup(job, remedy)
     apply_rules(Parts(config, cluster.spec, job.model, job.engine, cluster), found, ("parallelism", "serving"))
     if found.errors:
         return None
@@ -187,7 +187,7 @@ def _drawn(job: ServingJob) -> bool:
     return job.config.network.topology_type == "custom"
 
 
-def _pool_levers(job: ServingJob) -> Iterator[Lever]:
+def _pool_remedies(job: ServingJob) -> Iterator[Remedy]:
     """Larger degrees of prefill or decode replicas, with fewer replicas on the present GPUs."""
     split = job.settings.disaggregated
     assert split is not None
@@ -196,35 +196,35 @@ def _pool_levers(job: ServingJob) -> Iterator[Lever]:
     for names in (("prefill",), ("decode",), POOLS):
         factor = 2
         while all(counts[name] % factor == 0 and degrees[name] * factor <= MAX_TENSOR_DEGREE for name in names):
-            lever: dict[str, Any] = {}
+            remedy: dict[str, Any] = {}
             for name in POOLS:
                 degree = degrees[name] * (factor if name in names else 1)
-                lever[f"serving.disaggregated.{name}_tp_degree"] = degree
+                remedy[f"serving.disaggregated.{name}_tp_degree"] = degree
                 if name in names:
-                    lever[f"serving.disaggregated.{name}_replicas"] = counts[name] // factor
-            if not any(_split_problem(job, lever[f"serving.disaggregated.{name}_tp_degree"]) for name in POOLS):
-                yield lever
+                    remedy[f"serving.disaggregated.{name}_replicas"] = counts[name] // factor
+            if not any(_split_problem(job, remedy[f"serving.disaggregated.{name}_tp_degree"]) for name in POOLS):
+                yield remedy
             factor *= 2
 
 
-def _tensor_levers(job: ServingJob, degrees: Iterable[int]) -> Iterator[Lever]:
+def _tensor_remedies(job: ServingJob, degrees: Iterable[int]) -> Iterator[Remedy]:
     """Degrees that divide the model and the GPUs, with the settings that must change with them."""
     gpus, stages = job.cluster.num_gpus, job.layout.pipeline
     for degree in degrees:
         if split_problem(job.model, degree) or (degree <= gpus and gpus % (degree * stages)):
             continue
-        lever: dict[str, Any] = {"parallelism.tp_degree": degree}
+        remedy: dict[str, Any] = {"parallelism.tp_degree": degree}
         if job.config.parallelism.ep_degree > 1:
             if job.model.experts % degree:
                 continue
-            lever["parallelism.ep_degree"] = degree
-        lever |= _along(job, degree, stages, max(gpus, degree))
+            remedy["parallelism.ep_degree"] = degree
+        remedy |= _along(job, degree, stages, max(gpus, degree))
         if degree > gpus:
-            lever["hardware.gpus_per_node"] = degree
-        yield lever
+            remedy["hardware.gpus_per_node"] = degree
+        yield remedy
 
 
-def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
+def _pipeline_remedies(job: ServingJob, num_nodes: int) -> Iterator[Remedy]:
     """Pipelines on `num_nodes` nodes, the shortest first; a stage has the GPUs of a node, if the heads allow it."""
     per_node, given = job.cluster.gpus_per_node, job.config.parallelism
     if given.stage_layers is not None or given.ep_degree > 1:
@@ -236,13 +236,13 @@ def _pipeline_levers(job: ServingJob, num_nodes: int) -> Iterator[Lever]:
     for stages in range(job.layout.pipeline + 1, gpus // tensor + 1):
         if layer_count(forward_pass(job.model)) % stages or gpus % (tensor * stages):
             continue
-        lever: dict[str, Any] = {"parallelism.pp_stages": stages}
+        remedy: dict[str, Any] = {"parallelism.pp_stages": stages}
         if tensor != job.layout.tensor:
-            lever = {"parallelism.tp_degree": tensor, **lever}
-        lever |= _along(job, tensor, stages, gpus)
+            remedy = {"parallelism.tp_degree": tensor, **remedy}
+        remedy |= _along(job, tensor, stages, gpus)
         if num_nodes != job.config.hardware.num_nodes:
-            lever["hardware.num_nodes"] = num_nodes
-        yield lever
+            remedy["hardware.num_nodes"] = num_nodes
+        yield remedy
 
 
 def _split_problem(job: ServingJob, degree: int) -> str:
@@ -252,14 +252,14 @@ def _split_problem(job: ServingJob, degree: int) -> str:
 def _along(job: ServingJob, tensor: int, stages: int, gpus: int) -> dict[str, Any]:
     """The written strategy, replicas and autoscaling limits, adapted to such degrees."""
     given, scaled = job.config.parallelism, job.settings.autoscaling
-    lever: dict[str, Any] = {}
+    remedy: dict[str, Any] = {}
     kinds = [kind for kind, named in (("TP", tensor > 1), ("EP", given.ep_degree > 1), ("PP", stages > 1)) if named]
     if given.strategy is not None and given.parts != frozenset(kinds):
-        lever["parallelism.strategy"] = "_".join(kinds) or "None"
+        remedy["parallelism.strategy"] = "_".join(kinds) or "None"
     replicas = max(1, gpus // (tensor * stages))
     if given.dp_degree is not None and given.dp_degree != replicas:
-        lever["parallelism.dp_degree"] = replicas
+        remedy["parallelism.dp_degree"] = replicas
     for key in ("min_replicas", "max_replicas"):
         if scaled is not None and (getattr(scaled, key) or 0) > replicas:
-            lever[f"serving.autoscaling.{key}"] = replicas
-    return lever
+            remedy[f"serving.autoscaling.{key}"] = replicas
+    return remedy
