@@ -98,7 +98,7 @@ class Objective:
         """Return the 80 % interval of each free coefficient, by place: a bootstrap over sources (Efron 1979).
 
         Sources are drawn with replacement, and the best places are found for each draw with the derivatives at the
-        optimum.
+        optimum. An interval contains the fitted place also where these are 0, since a change of regime is at it.
 
         Args:
             model: The derivatives at the optimum.
@@ -118,6 +118,7 @@ class Objective:
             weighted = jacobian * weights[:, None]
             found.append(model.places + bounded_step(weighted.T @ jacobian, weighted.T @ residuals, lower, upper))
         low, high = np.quantile(np.array(found), (TENTH, 1.0 - TENTH), axis=0)
+        low, high = np.minimum(low, model.places), np.maximum(high, model.places)
         return {int(place): (float(low[place]), float(high[place])) for place in np.flatnonzero(free)}
 
     def _reweighted(self, places: Vector, errors: Vector, slopes: Vector) -> tuple[Vector, Vector]:

@@ -126,7 +126,7 @@ def test_a_coefficient_that_rows_take_to_its_bound_is_not_fitted() -> None:
     assert "efficiency" not in found.overlay.get(("gpu", "A100-SXM-80GB"), {})
 
 
-def test_intervals_hold_the_truth_and_are_wider_where_sources_contradict_each_other() -> None:
+def test_intervals_hold_what_was_fitted_and_are_wider_where_sources_contradict_each_other() -> None:
     agreed = cases(VARIED)
     apart = [replace(case, measured=case.measured * (1.3 if case.group < "g2" else 0.8)) for case in agreed]
     widths = []
@@ -135,8 +135,7 @@ def test_intervals_hold_the_truth_and_are_wider_where_sources_contradict_each_ot
             found = fit(Problem(table, simulations), draws=50)
         place = [str(each) for each in found.coefficients].index("vllm per_layer")
         low, high = found.intervals[place]
-        assert low <= found.values[place] * 1.1
-        assert high >= found.values[place] * 0.9
+        assert low <= found.values[place] <= high
         widths.append(high / low)
     assert widths[1] > 1.2 * widths[0]
 
