@@ -22,6 +22,8 @@ DAMPING = (0.02, 0.06, 0.2)
 """Damping factors (Levenberg 1944), tried in this order until a step improves the fit."""
 STEPS = 16
 """Largest number of steps."""
+STEPS_OF_A_FOLD = 4
+"""Largest number of steps of a search without some rows, which begins with good derivatives."""
 LITTLE = 0.002
 """Relative gain below which a search measures derivatives anew, or ends."""
 RENEWALS = 1
@@ -102,7 +104,7 @@ class Search:
         """Go to the best of the minima of the expected errors from several starts, if it is better in truth."""
         random = np.random.default_rng(STARTS)
         found: list[Vector] = []
-        for number in range(STARTS):
+        for number in range(STARTS if self.measures else 1):
             away = random.choice((-AWAY, AWAY), len(self.places)) if number else np.zeros(len(self.places))
             start = np.clip(self.places + away, 0.0, 1.0)
             best = self.objective.minimum(self.model, start, self.free, DAMPING[0], reach=1.0, origin=self.places)
@@ -180,7 +182,7 @@ def fit(problem: Problem, *, steps: int = STEPS, rows: Sequence[bool] | None = N
 
 
 def unseen(
-    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = STEPS
+    problem: Problem, cases: Sequence[Case], simulations: Simulations, *, folds: int = 5, steps: int = STEPS_OF_A_FOLD
 ) -> list[Prediction]:
     """Predict each case by a fit without its fold (cross-validation); predictions are in the order of the cases.
 
