@@ -541,7 +541,7 @@ def test_strategies_that_there_are_not(file: Path, strategy: str, expected: str)
         ),
         ("pp_stages: 4, schedule: gpip", "4:39: parallelism.schedule: unknown Schedule module 'gpip', did you mean"),
         ("schedule: gpip", "4:25: parallelism.schedule: unknown Schedule module 'gpip', did you mean 'gpipe'?"),
-        ("schedule: ddp", "4:25: parallelism.schedule: unknown Schedule module 'ddp'; known: 1f1b, dualpipe, gpipe, interleave"),
+        ("schedule: ddp", "4:25: parallelism.schedule: unknown Schedule module 'ddp'; known: 1f1b, dualpipe, gpipe"),
         ("schedule: 'no.such:Thing'", "4:25: parallelism.schedule: no framework module at 'no.such:Thing'"),
         ("schedule: 'frameworks.ddp:DDP'", "4:25: parallelism.schedule: framework module 'frameworks.ddp:DDP' is not"),
     ],
