@@ -90,7 +90,7 @@ def whole_experts(parts: Parts, found: Findings) -> None:
         found.error(path, f"{message}; remove it")
     elif given.expert_tp_degree not in (1, given.tp_degree):
         message = f"experts are divided by tensor parallelism as other layers ({given.tp_degree}) or not at all (1)"
-        edits = [[{"parallelism.expert_tp_degree": each}] for each in (1, given.tp_degree)]
+        edits = [[{"parallelism.expert_tp_degree": each}] for each in sorted({1, given.tp_degree})]
         found.error(path, f"{message}, not {given.expert_tp_degree}", suggestion=Suggestion(edits, "write {}"))
     elif given.expert_tp_degree != given.tp_degree and given.ep_degree == 1:
         message = "experts that tensor parallelism leaves whole are divided by expert parallelism; write ep_degree"

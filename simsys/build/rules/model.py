@@ -13,6 +13,7 @@ from simsys.config.model import ModelConfig
 from simsys.errors import ConfigError, Problem, UsageError
 from simsys.model.custom import build_custom, layer_from_mapping
 from simsys.model.model import Model
+from simsys.model.multi_token import with_predicted_tokens
 
 SOURCES = ("layers", "huggingface", "name", "model_type")
 SIZES = (
@@ -109,6 +110,14 @@ def within_context(parts: Parts, found: Findings) -> None:
     suggestion = Suggestion([[{"serving.allow_long_max_model_len": True}]], "or write {}")
     message = f"{message}, so max_model_len must be at most {longest}, not {settings.max_model_len}"
     found.error(path, message, suggestion=suggestion)
+
+
+@rule("training.mtp_layers")
+def predicts_further_tokens(parts: Parts, found: Findings) -> None:
+    """Multi-token prediction needs a decoder."""
+    training, model = parts.config.training, parts.model
+    if training is not None and training.mtp_layers and model is not None:
+        found.attempt(("training", "mtp_layers"), partial(with_predicted_tokens, model, 1))
 
 
 @rule("training")
