@@ -289,8 +289,7 @@ class Engine(Leaving):
         tokens, logits = batch[:2]
         self.left, self.tokens = steps, int(tokens)
         self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * logits, more)
-        if steps > 1 and (
-            kv.shares or self._prefill.in_single_steps
-        ):  # what a chunk leaves in the cache may help others
+        if steps > 1 and (kv.shares or self._prefill.in_single_steps):
+            # what a chunk leaves in the cache may help others, or is sent to where the request decodes
             self.left = 1
             self.stepper.cut()

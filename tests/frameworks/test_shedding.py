@@ -1,4 +1,4 @@
-"""A router that sheds: what it rejects, and that the others are served as if nobody else had come."""
+"""A router that sheds rejects some requests; the other ones are served as if these had not arrived."""
 
 from __future__ import annotations
 
