@@ -37,7 +37,9 @@ class Member:
     def __init__(self, cohort: Cohort, team: Group, done: Callable[[int], None]) -> None:
         self.team, self.done = team, done
         self.log = StepLog(cohort.core, team.ranks[0])
-        self.device = cohort.core.platform.devices[team.ranks[0]]
+        simulated = set(cohort.core.ranks())
+        self.devices = [cohort.core.platform.devices[rank] for rank in team.ranks if rank in simulated]
+        """The GPUs of the rank; only one of them where one stands for all."""
         self.batch = self.more = NOTHING
         self.host_s = 0.0
         self.steps = self.ended = 0

@@ -59,7 +59,7 @@ class CohortRuns(Cohort):
     def begin(self, steps: int) -> None:
         """Work out when the stretch ends."""
         self._times, self._to = self.times(), steps
-        self._anchor_s = max(self.env._now, *(each.device.free_at_s for each in self.running))
+        self._anchor_s = max(self.env._now, *(each.devices[0].free_at_s for each in self.running))
         self._arm()
 
     def times(self) -> StretchTimes:
@@ -125,14 +125,17 @@ class CohortRuns(Cohort):
                 if work.team.size > 1:
                     tally.passed(found.forward(work.team, "own", work.batch), work.batch, steps)
         for place, member in enumerate(self.running):
-            member.device.free_at_s = ended_s
-            member.device.busy_s += times.computing_s(place, steps)
+            computing_s = times.computing_s(place, steps)
+            for device in member.devices:
+                device.free_at_s = ended_s
+                device.busy_s += computing_s
             if self.probes.steps:
                 batch = member.batch
                 member.log.add(batch.tokens, batch.decode_sequences, self._anchor_s, 0, steps, times.steps)
         for member in self.members:
             if member not in self.running:  # but its GPUs compute for the others
-                member.device.busy_s += steps * times.experts_s
+                for device in member.devices:
+                    device.busy_s += steps * times.experts_s
         if self.probes.operation:
             for step in range(steps):
                 self._tell(step)

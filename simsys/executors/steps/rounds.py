@@ -16,6 +16,7 @@ from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.lockstep import LockStep
 from simsys.starter import Drafting
+from simsys.sums import ordered_sum
 
 
 class Work(NamedTuple):
@@ -56,7 +57,7 @@ class Round(NamedTuple):
         """Batches for the experts' part and for the exchange."""
         lockstep = self.lockstep
         tokens = [each.batch.tokens for each in self.works]
-        mean = lockstep.mean_tokens(sum(tokens), len(lockstep.teams) - len(tokens))
+        mean = lockstep.mean_tokens(ordered_sum(tokens), len(lockstep.teams) - len(tokens))
         return Batch(mean), Batch(lockstep.exchanged_tokens(mean, max(tokens)))
 
     def forward(self, team: Group, part: str, batch: Batch, host_s: float = 0.0) -> Forward:
