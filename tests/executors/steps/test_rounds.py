@@ -1,4 +1,4 @@
-"""Drafts of data-parallel ranks in lock-step: all levels agree on each request, and each pass waits for the slowest."""
+"""Drafts of data-parallel ranks in lock-step: levels agree on each request, and each pass waits for the slowest."""
 
 from __future__ import annotations
 
