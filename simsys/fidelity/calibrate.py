@@ -178,7 +178,8 @@ def calibrate(
 ) -> Calibration:
     """Fit all coefficients on which the cases depend.
 
-    It starts from the profiles without earlier fits to these tables, since those fits have seen the held-out rows.
+    Coefficients are held near the profiles without earlier fits to these tables, and fits without some rows begin
+    there, since earlier fits have seen the held-out rows. The fit to all rows begins with the earlier fits.
 
     Args:
         cases: Measured runs.
@@ -194,7 +195,7 @@ def calibrate(
         UsageError: If there are too few rows, or they do not vary.
     """
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
-        problem = Problem(sample(cases, rows_of_a_group), simulations, overlay_of(kernels))
+        problem = Problem(sample(cases, rows_of_a_group), simulations, overlay_of(kernels), warm=True)
         fitted = fit(problem, draws=DRAWS)
         tested = unseen(problem, cases, simulations)
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)

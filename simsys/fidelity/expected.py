@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simsys.build.job import build_job
 from simsys.build.regimes import regimes_of
 from simsys.config.expected_errors import ALL, load_of
-from simsys.config.experiment import SimulationConfig
 from simsys.config.hardware import Named
 from simsys.fidelity.bands import band_of
 from simsys.fidelity.case import Prediction
@@ -119,7 +116,7 @@ def _places(prediction: Prediction, gpus: Sequence[str]) -> Iterator[Place]:
     """Yield the places of the document where the error of a prediction counts."""
     case = prediction.case
     assert isinstance(case.run, ScenarioRun)
-    engine, regimes = _facets(case.run.scenario)
+    engine, regimes = _facets(case.run)
     yield "engines", engine, case.metric
     for regime in regimes:
         yield "regimes", regime, case.metric
@@ -130,9 +127,9 @@ def _places(prediction: Prediction, gpus: Sequence[str]) -> Iterator[Place]:
 
 
 @cache
-def _facets(scenario: str) -> tuple[str, Sequence[str]]:
-    """Return the engine and the regimes of a scenario."""
-    job = build_job(SimulationConfig.model_validate(json.loads(scenario)))
+def _facets(run: ScenarioRun) -> tuple[str, Sequence[str]]:
+    """Return the engine and the regimes of a run."""
+    job = run.job()
     return job.engine.name, regimes_of(job)
 
 

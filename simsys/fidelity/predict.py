@@ -88,14 +88,20 @@ class Simulations:
         return [self._prediction(case, overlay) for case in cases]
 
     def profiles(self, run: Run) -> frozenset[Named]:
-        """Return the profiles that a simulated run has read."""
-        return self._profiles[run]
+        """Return the profiles that a run has read; none if it was not simulated."""
+        return self._profiles.get(run, frozenset())
 
-    def quick(self, cases: Sequence[Case], limit_s: float) -> list[Case]:
-        """Return the cases whose runs are expected to need less processor time than a limit."""
+    def quick(self, cases: Sequence[Case], limits_s: Mapping[str, float], usual_s: float) -> list[Case]:
+        """Return the cases whose runs are expected to need less processor time than a limit.
+
+        Args:
+            cases: The cases.
+            limits_s: Limits by family.
+            usual_s: The limit of other families.
+        """
         runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
         expected = dict(zip(runs, self.each(_expected_cpu_s, runs), strict=True))
-        return [case for case in cases if case.run is not None and expected[case.run] < limit_s]
+        return [case for case in cases if case.run and expected[case.run] < limits_s.get(case.family, usual_s)]
 
     def each(
         self, work: Callable[[tuple[Task, Sequence[str], UserModules]], Answer], tasks: Sequence[Task]

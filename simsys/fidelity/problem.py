@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import overlaid
+from simsys.config.hardware import overlaid, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, log_error
 from simsys.fidelity.coefficients import (
@@ -41,8 +41,12 @@ NOISE = {"ttft_ms": 3.0}
 
 TTFT depends on queues and HTTP servers, and tables do not say whether a value is a mean or a median.
 """
-LONG_S = 0.1
-"""Expected processor time (s) of a simulation above which a run is predicted, but not part of the fit."""
+LONG_S = {"training": 1.0}
+SHORT_S = 0.1
+"""Expected processor time (s) of a simulation above which a run is predicted, but not part of the fit.
+
+A source of training has few rows, and a load that needs so long has shorter ones beside it in serving.
+"""
 
 
 class Problem:
@@ -53,6 +57,7 @@ class Problem:
         simulations: Simulates the cases.
         base: Settings of profiles that stay fixed during the fit.
         free: The numbers that may be fitted.
+        warm: Whether the fit to all rows begins with the values of earlier fits, so that it ends sooner.
 
     Raises:
         UsageError: If there are too few rows, or they do not vary.
@@ -64,9 +69,11 @@ class Problem:
         simulations: Simulations,
         base: Overlay | None = None,
         free: Sequence[Free] = FREE,
+        *,
+        warm: bool = False,
     ) -> None:
         self._simulations, self._base = simulations, base or {}
-        found = simulations.predict(simulations.quick(cases, LONG_S), self._base)
+        found = simulations.predict(simulations.quick(cases, LONG_S, SHORT_S), self._base)
         ready = [each for each in found if each.predicted is not None]
         self.cases = [each.case for each in ready]
         if len(self.cases) < FEWEST_ROWS:
@@ -76,9 +83,10 @@ class Problem:
             candidates = coefficients_of(frozenset().union(*self.read), free)
         self.weights = _weights(self.cases)
         places = np.array([to_unit(each, each.start) for each in candidates])
+        first = _earlier(candidates, free) if warm else places
         self._parts = PARTS if len(self.cases) > MANY else 1
         some = self._part(0)
-        measured = Derivatives(self.cases, self.read, simulations, self._base).at(candidates, places, some)
+        measured = Derivatives(self.cases, self.read, simulations, self._base).at(candidates, first, some)
         self._borrow(measured, some)
         rows, fitted = _kept(candidates, measured)
         self.left_alone = {
@@ -90,9 +98,12 @@ class Problem:
             raise UsageError("no coefficient can be fitted: the rows do not vary in anything that depends on one")
         self.coefficients, self.rows = [candidates[index] for index in fitted], [rows[index] for index in fitted]
         self.start, self.pulls = places[fitted], _pulls(self.coefficients)
+        self.start_errors = np.array([log_error(each) for each in ready])
+        """The errors at the start."""
         exponents = np.array([each.exponent for each in self.coefficients])
-        errors = np.array([log_error(each) for each in ready])
-        self.known = [Slopes.measured(self.start, errors, measured[:, fitted], exponents)]
+        errors = self.errors(first[fitted], np.ones(len(self.cases), bool)) if warm else self.start_errors
+        self.known = [Slopes.measured(first[fitted], errors, measured[:, fitted], exponents)]
+        """Derivatives in the order in which they became known; the last ones are the best."""
 
     def overlay(self, places: Vector, fitted: NDArray[np.bool_] | None = None) -> Overlay:
         """Return the settings of profiles at a point, merged over the base; of some coefficients, or of all."""
@@ -142,6 +153,15 @@ class Problem:
             nearest.setdefault(kinds[row], []).append(int(row))
         for row in np.flatnonzero(~some):
             measured[row] = measured[min(nearest[kinds[row]], key=lambda other: abs(other - row))]
+
+
+def _earlier(candidates: Sequence[Coefficient], free: Sequence[Free]) -> Vector:
+    """Return the places of earlier fits, or of the start where there are none."""
+    with without_fits_to(()):
+        known = coefficients_of({each.named for each in candidates}, free)
+    fitted = {(each.named, each.path, each.column): each.start for each in known}
+    values = [fitted.get((each.named, each.path, each.column), each.start) for each in candidates]
+    return np.clip([to_unit(each, value) for each, value in zip(candidates, values, strict=True)], 0.0, 1.0)
 
 
 def _kept(candidates: Sequence[Coefficient], measured: Vector) -> tuple[list[int], list[int]]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simsys.build.cluster import build_cluster
-from simsys.build.job import Job, job_of
-from simsys.build.model import build_model
+from simsys.build.cluster import Cluster, build_cluster
+from simsys.build.job import Job, assemble
+from simsys.build.rules.findings import Findings, unlocated
 from simsys.check.effort import cpu_parts
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import ConfigError, InfeasibleError, SimsysError, UsageError
@@ -49,11 +49,27 @@ class ScenarioRun:
         names = sorted(here.keys() | there.keys())
         return {path[-1]: pair for path in names if (pair := (here.get(path), there.get(path)))[0] != pair[1]}
 
+    def job(self) -> Job:
+        """Build the scenario.
+
+        Raises:
+            ValidationError: If a setting has no valid value.
+            SimsysError: If it breaks a rule.
+        """
+        config, found = _config(self.scenario), Findings(unlocated({}))
+        made = assemble(config, found, make_cluster=self._cluster)
+        found.require()
+        assert made is not None  # otherwise a problem was recorded
+        return made[0]
+
+    def _cluster(self, config: SimulationConfig) -> Cluster:
+        cluster = build_cluster(config.hardware, config.network, config.folder)
+        return cluster if self.memory_limit else cluster.without_memory_limit()
+
     def expected_cpu_s(self) -> float:
         """Return the approximate processor time (`simsys.check.effort`); 0 of a scenario that cannot be built."""
         try:
-            config = _config(self.scenario)
-            return ordered_sum(cpu_parts(_job(config, memory_limit=self.memory_limit)).values())
+            return ordered_sum(cpu_parts(self.job()).values())
         except (ValidationError, SimsysError):
             return 0.0
 
@@ -64,8 +80,7 @@ class ScenarioRun:
             Unsupported: The model does not fit, or a part of the scenario is not known.
         """
         try:
-            config = _config(self.scenario)
-            result = simulate(config) if self.memory_limit else simulate_job(_job(config, memory_limit=False))
+            result = simulate(_config(self.scenario)) if self.memory_limit else simulate_job(self.job())
             metrics = result.metrics
         except InfeasibleError as error:
             raise Unsupported(f"does not fit: {error}") from None
@@ -87,9 +102,3 @@ def _settings(data: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], An
 def _config(scenario: str) -> SimulationConfig:
     """The experiment, which is read once: a fit simulates it again and again with other profiles."""
     return SimulationConfig.model_validate(json.loads(scenario))
-
-
-def _job(config: SimulationConfig, *, memory_limit: bool) -> Job:
-    cluster = build_cluster(config.hardware, config.network, config.folder)
-    fitting = cluster if memory_limit else cluster.without_memory_limit()
-    return job_of(config, fitting, build_model(config.model, config.folder))

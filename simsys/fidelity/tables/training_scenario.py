@@ -112,7 +112,8 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
         "ep_degree": degrees.expert,
         "pp_stages": degrees.pipeline,
         "dp_degree": degrees.data,
-        "sequence_parallel": row.text("sequence_parallel") == "yes" and degrees.tensor > 1,
+        # Megatron refuses experts with tensor parallelism without it
+        "sequence_parallel": degrees.tensor > 1 and (row.text("sequence_parallel") == "yes" or degrees.expert > 1),
     }
     if degrees.pipeline > 1 and degrees.virtual > 1:
         found |= {"schedule": "interleaved", "virtual_stages": degrees.virtual}
