@@ -59,7 +59,8 @@ class TrainingSetup:
     @cached_property
     def trained_model(self) -> Model:
         """The model with its windows applied to sequences of this length, and with adapters if these are trained."""
-        model = in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
+        fused, block = fuses(self.settings.attention), self.settings.attention_block
+        model = in_training(self.model, self.sequence_length, fused=fused, block=block)
         if self.settings.mtp_layers:
             model = with_predicted_tokens(model, self.settings.mtp_layers)
         given = self.settings.adapter
@@ -220,7 +221,13 @@ class TrainingSetup:
 
     def _batch(self, samples: int, *, fused: bool) -> Batch:
         answer = self.config.model.decoder_sequence_length
-        return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
+        return self.model.training_batch(
+            samples,
+            self.sequence_length,
+            answer,
+            fused_attention=fused,
+            attention_block=self.settings.attention_block,
+        )
 
 
 def fuses(attention: str) -> bool:

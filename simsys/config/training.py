@@ -29,8 +29,10 @@ class TrainingConfig(FrozenModel):
     `activation_recompute` sets which activations the backward pass computes again: ``selective`` the attention core,
     ``half`` every second matrix product or block, ``full`` each block. `attention` selects the kernels: ``fused`` (the
     best of the GPU), ``flash2`` or ``flash1`` (FlashAttention 2 or 1, as in Triton), ``unfused`` (softmax in one
-    kernel), or ``eager`` (one kernel per operation, some in fp32). `norms` are one kernel or one per operation, and so
-    is the update with or without `fused_optimizer`. `batch_schedule` changes the batch in the course of the run.
+    kernel), or ``eager`` (one kernel per operation, some in fp32). `attention_block` is the size of the blocks of
+    queries and keys of fused kernels, where it is large (MaxText: ``sa_block_kv``): of the blocks that a mask or a
+    window cuts, all pairs are computed. `norms` are one kernel or one per operation, and so is the update with or
+    without `fused_optimizer`. `batch_schedule` changes the batch in the course of the run.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -68,6 +70,9 @@ class TrainingConfig(FrozenModel):
     attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = Field(
         default="fused",
         description="Attention kernels: fused (the best of the GPU), flash2, flash1, unfused, or eager",
+    )
+    attention_block: PositiveInt = Field(
+        default=1, description="Tokens of the blocks that fused attention computes or skips as a whole"
     )
     norms: Literal["fused", "eager"] = Field(
         default="fused", description="Norms as one kernel or one kernel per operation"

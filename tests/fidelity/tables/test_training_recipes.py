@@ -31,3 +31,18 @@ def test_the_largest_tensor_parallel_degree_is_that_of_the_gpu() -> None:
     rows = [row(group="mlperf_llama2_70b_lora", gpu=gpu) for gpu in ("H100-SXM-80GB", "H200", "GB200")]
     assert [largest_tensor(each) for each in rows] == [4, 2, 1]
     assert largest_tensor(row(group="mine", gpu="H100")) is None
+
+
+def test_stages_of_deepseek_v3_have_the_layers_of_its_recipe() -> None:
+    cells = {"group": "megatron_bridge_moe", "model": "DeepSeekV3", "gpu": "GB200", "pp": "4", "virtual_stages": "4"}
+    layers = with_recipe(row(**cells), {})["parallelism"]["stage_layers"]
+    assert (len(layers), sum(layers), layers[-1]) == (16, 61, 1)
+    hopper = {**cells, "gpu": "H100-SXM-80GB", "pp": "8"}
+    layers = with_recipe(row(**hopper), {})["parallelism"]["stage_layers"]
+    assert (len(layers), sum(layers), layers[0], layers[-1]) == (32, 61, 1, 0)
+
+
+def test_nemotron_3_super_predicts_two_further_tokens() -> None:
+    found = with_recipe(row(group="megatron_bridge_moe", model="Nemotron_3_Super", gpu="GB200"), {})
+    assert found["training"]["mtp_layers"] == 2
+    assert "training" not in with_recipe(row(group="megatron_bridge_moe", model="Nemotron_3_Nano", gpu="GB200"), {})
