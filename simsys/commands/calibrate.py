@@ -49,14 +49,14 @@ def calibrate(
     from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.calibrate import write_kernel_fits
     from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
+    from simsys.report.counted_progress import CountedProgress
     from simsys.report.fidelity_page import Notes, write_page
-    from simsys.report.progress_bar import counting
 
     names, as_of = [file.name for file in files], datetime.now(UTC).date()
     cases, kernels = _read(files)
     command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
     if cases:
-        with counting("runs of this round") as progress:
+        with CountedProgress("calibrate", "runs of this round") as progress:
             found = fit_profiles(
                 cases,
                 kernels,

@@ -166,14 +166,14 @@ def _run_one(
     plan: SweepPlan, folder: Path, start: Any, part: tuple[int, int], *, retry: bool, sort: str
 ) -> tuple[Summary, list[Path], Columns]:
     """Run one sweep and write its files."""
+    from simsys.report.counted_progress import CountedProgress
     from simsys.report.sweep import sorted_by
     from simsys.sweeps.export import write_all
-    from simsys.sweeps.progress import SweepProgress
     from simsys.sweeps.run import run_sweep
     from simsys.sweeps.store import Store
     from simsys.sweeps.table import table_of
 
-    with SweepProgress(plan.name) as progress:
+    with CountedProgress(plan.name, "points") as progress:
         summary = run_sweep(plan, folder, start, retry=retry, part=part, progress=progress)
     with Store(folder) as store:
         table, column = table_of(store), sorted_by(sort)

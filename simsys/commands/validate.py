@@ -103,10 +103,10 @@ def validate(
     if _are_kineto(files):
         return _compare_traces(click.get_current_context(), files, on, scenario, out, as_json=as_json)
     from simsys.fidelity.predict import Simulations
-    from simsys.report.progress_bar import counting
+    from simsys.report.counted_progress import CountedProgress
 
     cases = _cases(readings := _readings(files, on, scenario, strict=strict), held_out)
-    with counting("runs") as progress, Simulations(jobs, progress) as simulations:
+    with CountedProgress("validate", "runs") as progress, Simulations(jobs, progress) as simulations:
         predictions = simulations.predict(cases)
         read = [simulations.profiles(case.run) if case.run else frozenset() for case in cases]
     found = _validation(readings, predictions)

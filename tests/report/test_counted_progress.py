@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from simsys.sweeps.progress import SweepProgress
+from simsys.report.counted_progress import CountedProgress
 
 
 class _Terminal(io.StringIO):
@@ -12,7 +12,7 @@ class _Terminal(io.StringIO):
 
 def test_a_log_has_a_line_a_minute() -> None:
     now_s, log = [0.0], io.StringIO()
-    with SweepProgress("toy", log, lambda: now_s[0]) as progress:
+    with CountedProgress("toy", "points", log, lambda: now_s[0]) as progress:
         for second in range(150):
             now_s[0] = float(second)
             progress(10 * second, 3000)
@@ -24,7 +24,7 @@ def test_a_log_has_a_line_a_minute() -> None:
 
 def test_a_resumed_sweep_counts_its_own_rate() -> None:
     now_s, log = [0.0], io.StringIO()
-    progress = SweepProgress("toy", log, lambda: now_s[0])
+    progress = CountedProgress("toy", "points", log, lambda: now_s[0])
     progress(900, 1000)
     now_s[0] = 100.0
     progress(910, 1000)
@@ -33,7 +33,7 @@ def test_a_resumed_sweep_counts_its_own_rate() -> None:
 
 def test_a_terminal_has_one_line_that_is_removed() -> None:
     now_s, terminal = [0.0], _Terminal()
-    with SweepProgress("toy", terminal, lambda: now_s[0]) as progress:
+    with CountedProgress("toy", "points", terminal, lambda: now_s[0]) as progress:
         progress(0, 7200)
         now_s[0] = 1.0
         progress(1, 7200)
@@ -44,8 +44,20 @@ def test_a_terminal_has_one_line_that_is_removed() -> None:
 
 def test_a_closed_stream_does_not_stop_the_sweep() -> None:
     now_s, log = [0.0], io.StringIO()
-    progress = SweepProgress("toy", log, lambda: now_s[0])
+    progress = CountedProgress("toy", "points", log, lambda: now_s[0])
     progress(0, 10)
     log.close()
     now_s[0] = 100.0
     progress(1, 10)
+
+
+def test_another_round_counts_its_own_rate() -> None:
+    now_s, log = [0.0], io.StringIO()
+    progress = CountedProgress("fit", "runs", log, lambda: now_s[0])
+    progress(0, 100)
+    now_s[0] = 50.0
+    progress(100, 100)
+    progress(1, 400)
+    now_s[0] = 100.0
+    progress(101, 400)
+    assert log.getvalue() == "fit: 101 of 400 runs (25%), 2 runs/s, 2 min 30 s left\n"
