@@ -23,7 +23,7 @@ from simsys.model.model import Model
 from simsys.model.multi_token import with_predicted_tokens
 from simsys.model.windows import in_training
 from simsys.model.work import FP32_BYTES, Precision
-from simsys.parallel.activations import Recompute
+from simsys.parallel.activations import recomputed_parts
 from simsys.parallel.expert_load import expected_copies
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import ForwardPass, forward_pass
@@ -139,7 +139,7 @@ class TrainingSetup:
             sequence_parallel=self.config.parallelism.sequence_parallel,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
-            recompute=Recompute(self.settings.activation_recompute),
+            recompute=recomputed_parts(self.settings.activation_recompute),
             loss_bytes_per_logit=self.engine.loss_bytes_per_logit or 0.0,
             per_step_s=self.engine.per_step,
             attention_effort=attention_effort(self.settings.attention, self.cluster.gpu.nccl),

@@ -10,6 +10,7 @@ from itertools import groupby
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
 from simsys.parallel.overlap import beside_computation, overlapped, ring_attention
+from simsys.parallel.recomputed_modules import discarded, modules_in
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 from simsys.sums import ordered_sum
 
@@ -31,6 +32,7 @@ class RepeatedBlock:
         input_elements_per_logit: Input elements per decoder token.
         shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
         spread: As `Block.spread`.
+        module_elements: By module, kept elements per token that its recomputation saves.
     """
 
     name: str
@@ -45,6 +47,7 @@ class RepeatedBlock:
     input_elements_per_logit: float = 0.0
     shared_elements_per_token: float = 0.0
     spread: bool = False
+    module_elements: tuple[tuple[str, float], ...] = ()
 
     @cached_property
     def checkpointed(self) -> bool:
@@ -249,8 +252,15 @@ def _forward_pass(
 
 def _with_load(stretch: RepeatedBlock, block: Block, tensor_degree: int, experts: Experts) -> RepeatedBlock:
     """A copy with the kept activations of the busiest rank."""
-    more = (experts.load - 1.0) * block.routed_activation_elements_per_token / tensor_degree
-    return replace(stretch, activation_elements_per_token=stretch.activation_elements_per_token + more)
+    more = (experts.load - 1.0) / tensor_degree
+    kept = stretch.activation_elements_per_token + more * block.routed_activation_elements_per_token
+    return replace(
+        stretch,
+        activation_elements_per_token=kept,
+        module_elements=tuple(
+            (module, elements + more * discarded(block, module)[2]) for module, elements in stretch.module_elements
+        ),
+    )
 
 
 def _stretch(
@@ -273,6 +283,11 @@ def _stretch(
         input_elements_per_logit=previous.output_elements_per_logit / by_tokens if previous and shared else 0.0,
         shared_elements_per_token=shared / by_tokens,
         spread=block.spread,
+        module_elements=tuple(
+            (module, _kept_elements(divided + whole, whole, tensor_degree, by_tokens))
+            for module in modules_in(block.operators)
+            for divided, whole, _ in [discarded(block, module)]
+        ),
     )
 
 

@@ -125,6 +125,26 @@ def test_a_model_that_megatron_has_no_arguments_for_is_named() -> None:
     assert "T5-11B cannot be expressed" in refused(config, "torchrun-megatron")["model.name"]
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["layernorm", "mlp"], "--recompute-granularity selective \\\n  --recompute-modules layernorm mlp"),
+        (["mlp"], "--recompute-modules mlp"),
+        ("selective", "--recompute-granularity selective"),
+        ("full", "--recompute-method uniform"),
+    ],
+)
+def test_recomputed_modules_of_megatron(given: Any, words: str) -> None:
+    config = scenario("megatron", parallelism={"strategy": "ZERO1"}, activation_recompute=given)
+    (file,) = emit(config, "torchrun-megatron")
+    assert words in file.text
+    again = read_back("torchrun-megatron", [file], config)
+    assert again.training is not None
+    assert again.training.activation_recompute == (given if isinstance(given, str) else tuple(given))
+    half = scenario("megatron", parallelism={"strategy": "ZERO1"}, activation_recompute="half")
+    assert "half cannot be expressed" in refused(half, "torchrun-megatron")["training.activation_recompute"]
+
+
 def test_the_json_of_deepspeed() -> None:
     config = scenario("deepspeed", parallelism={"strategy": "ZERO2"}, gradient_accumulation_steps=4)
     (file,) = emit(config, "deepspeed")

@@ -142,6 +142,38 @@ class StageLayers(Correspondence):
         return {self.paths[0]: [first, *each, last]}
 
 
+@dataclass(frozen=True)
+class Recomputation(Correspondence):
+    """Recomputed activations: those of each layer, of the attention core, or of modules by name."""
+
+    paths: ClassVar[tuple[str, ...]] = ("training.activation_recompute",)
+    options: ClassVar[tuple[str, ...]] = tuple(
+        f"recompute-{name}" for name in ("granularity", "method", "num-layers", "modules")
+    )
+    kinds: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "none": (),
+        "selective": ("selective",),
+        "full": ("full", "uniform", 1),
+    }
+
+    def write(self, settings: Settings, deployment: Deployment) -> Options:
+        """The granularity, and what belongs to it."""
+        given = settings.get(self.paths[0], "none")
+        if not isinstance(given, str):
+            return {self.options[0]: "selective", self.options[3]: list(given)}
+        if given not in self.kinds:
+            message = f"{given} cannot be expressed; possible: selective, full, or a list of modules"
+            raise InexpressibleError(self.paths[0], message)
+        return dict(zip(self.options, self.kinds[given], strict=False))
+
+    def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
+        """The kind, or the modules."""
+        kind, modules = options.get(self.options[0]), options.get(self.options[3])
+        if kind != "selective" or modules is None:
+            return {self.paths[0]: kind} if kind in self.kinds else {}
+        return {self.paths[0]: modules if isinstance(modules, list) else [modules]}
+
+
 PROCESSES = Processes(
     *LAUNCHER, ("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size")
 )
@@ -176,13 +208,7 @@ TABLE: tuple[Correspondence, ...] = (
         always=True,
     ),
     Choice("training.optimizer", {"adam": {}, "sgd": {"optimizer": "sgd"}}),
-    Choice(
-        "training.activation_recompute",
-        {
-            "selective": {"recompute-granularity": "selective"},
-            "full": {"recompute-granularity": "full", "recompute-method": "uniform", "recompute-num-layers": 1},
-        },
-    ),
+    Recomputation(),
     Choice(
         "training.attention",
         {"flash2": {"attention-backend": "flash"}, "unfused": {"attention-backend": "unfused"}},
