@@ -71,7 +71,9 @@ class Starter(Protocol):
     ) -> Stepper:
         """What carries out steps of one of the engines that share a pipeline: the one with this first rank."""
 
-    def lockstep(self, lockstep: LockStep, rank: int, done: Callable[[int], None]) -> Stepper:
+    def lockstep(
+        self, lockstep: LockStep, drafting: Drafting | None, rank: int, done: Callable[[int], None]
+    ) -> Stepper:
         """What carries out steps of one of the data-parallel ranks that share their experts."""
 
 
@@ -102,6 +104,11 @@ class Drafting:
     def drafts(self, batch: Batch) -> list[Batch]:
         """The passes of the model that drafts, before a step; none if none does."""
         return [] if self.draft is None else self.speculation.drafts(batch)
+
+    @staticmethod
+    def growth(more: Batch) -> Batch:
+        """What each step adds to the next one's drafts, of what it adds to the pass that verifies them."""
+        return more._replace(verified_pairs=0.0) if more.verified_pairs else more
 
 
 class Stepper(Protocol):

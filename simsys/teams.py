@@ -145,15 +145,23 @@ class LockStepTeam(Team):
         plan: A GPU's share of the model.
         executor: Carries out the operations.
         lockstep: All data-parallel ranks of the replica, and the passes of a step.
+        drafting: How each rank drafts tokens, if they do.
     """
 
-    def __init__(self, group: Group, plan: ForwardPass, executor: Starter, lockstep: LockStep) -> None:
+    def __init__(
+        self,
+        group: Group,
+        plan: ForwardPass,
+        executor: Starter,
+        lockstep: LockStep,
+        drafting: Drafting | None = None,
+    ) -> None:
         super().__init__(group, plan, executor)
-        self._lockstep = lockstep
+        self._lockstep, self._drafting = lockstep, drafting
 
     def steps(self, done: Callable[[int], None]) -> Stepper:
         """What carries out the steps of this rank, in lock-step with the others."""
-        return self._executor.lockstep(self._lockstep, self.group.ranks[0], done)
+        return self._executor.lockstep(self._lockstep, self._drafting, self.group.ranks[0], done)
 
 
 class DraftingTeam(Team):

@@ -11,7 +11,7 @@ from simsys.config.experts import ExpertsConfig
 from simsys.model.model import Model
 from simsys.parallel.expert_load import expected_copies, load_of, shares_of, zipf_shares
 from simsys.parallel.layout import Group
-from simsys.parallel.lockstep import LockStep, expert_layers, parts, shared_apart
+from simsys.parallel.lockstep import LockStep, expert_layers, parts, pieces, shared_apart
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.segments import Experts, WideExperts
 
@@ -100,19 +100,24 @@ class ExpertSetup:
         nodes = -(-self.gpus // self.gpus_per_node)
         return expected_copies(chosen, nodes if nodes > 1 else self.gpus)
 
-    def locksteps(self, plan: ForwardPass, groups: Sequence[Sequence[Group]], moved_bytes: float) -> list[LockStep]:
+    def locksteps(
+        self,
+        plan: ForwardPass,
+        groups: Sequence[Sequence[Group]],
+        moved_bytes: float,
+        draft: ForwardPass | None = None,
+    ) -> list[LockStep]:
         """The data-parallel ranks of each replica, and the passes of a step.
 
         Args:
             plan: A GPU's share of the model.
             groups: The ranks of each replica.
             moved_bytes: Bytes of the experts of a GPU.
+            draft: A GPU's share of the model that drafts, if there is one.
         """
-        own, exchange, experts = parts(plan)
-        shared = None
-        if self.given.shared_experts == "overlapped":
-            own, shared = shared_apart(own)
-        return [
+        own, exchange, experts, shared = self._parts(parts(plan))
+        drafts = None if draft is None else self._parts(pieces(draft))
+        found = [
             LockStep(
                 tuple(teams),
                 Group(tuple(rank for team in teams for rank in team.ranks), "expert"),
@@ -129,3 +134,14 @@ class ExpertSetup:
             )
             for teams in groups
         ]
+        return found if drafts is None else [each.with_draft(*drafts) for each in found]
+
+    def _parts(
+        self, divided: tuple[ForwardPass, ForwardPass, ForwardPass]
+    ) -> tuple[ForwardPass, ForwardPass, ForwardPass, ForwardPass | None]:
+        """The own part, the exchange, the experts' part, and the shared experts if they are computed meanwhile."""
+        own, exchange, experts = divided
+        shared = None
+        if self.given.shared_experts == "overlapped":
+            own, shared = shared_apart(own)
+        return own, exchange, experts, shared

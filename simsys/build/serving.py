@@ -196,7 +196,7 @@ class ServingJob(ServingMemory):
             for rank in group.ranks:
                 for name, nbytes in held.items():
                     executor.platform.devices[rank].memory.allocate(name, nbytes)
-        own = self._first(each.team(self, pool, groups, executor) for each in self.variants)
+        own = self._first(each.team(self, pool, replica, executor) for each in self.variants)
         if own is not None:
             return own
         if len(groups) > 1:

@@ -172,7 +172,8 @@ class ServingSetup:
         if self.draft_model is None:
             return None
         skew, model = self.engine.length_skew or 1.0, self._at_lengths(self.draft_model)
-        return replica_stages(model, tensor=self.layout.tensor, length_skew=skew)[0]
+        experts = self.experts.division if self.attention_dp > 1 else None
+        return replica_stages(model, tensor=self.layout.tensor, experts=experts, length_skew=skew)[0]
 
     def _stages(self, model: Model) -> list[ForwardPass]:
         given, factors = self.config.parallelism, self.engine.launch_factors
@@ -219,7 +220,9 @@ class ServingSetup:
             [self.teams(first + place)[0] for place in range(size)] for first in range(0, self.layout.data, size)
         ]
         moved_bytes = expert_bytes(self.plan, self.precision)
-        return self.experts.locksteps(self.plan, groups, moved_bytes)
+        if self.draft is not None:
+            moved_bytes += expert_bytes(self.draft, self.precision)
+        return self.experts.locksteps(self.plan, groups, moved_bytes, self.draft)
 
     @cached_property
     def _teams(self) -> list[list[Group]]:

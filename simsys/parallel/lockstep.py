@@ -4,6 +4,9 @@ Each rank passes its own requests through attention and dense layers (`own`). To
 back (`exchange`), and all GPUs compute the experts' work for the tokens of all ranks (`experts`). So no rank can be
 ahead of another one by more than a layer. A pass lasts as long as the own part of the rank with most work, the
 exchange and the experts' part together.
+
+Where tokens are drafted, a step is several passes: those of the model that drafts, and the one that verifies. All
+ranks go through each of them together; the experts of the layers that draft are divided as those of the model.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ class LockStep:
         moved_after: Steps between two such placements; 0 for none.
         halves: Whether each batch is processed in two halves, of which one computes while the other one communicates.
         layers: Layers with experts.
+        draft: The same ranks with the parts of the model that drafts, if one does; parts that it lacks are empty.
     """
 
     teams: tuple[Group, ...]
@@ -48,6 +52,14 @@ class LockStep:
     moved_after: int = 0
     halves: bool = False
     layers: int = 1
+    draft: LockStep | None = None
+
+    def with_draft(
+        self, own: ForwardPass, exchange: ForwardPass, experts: ForwardPass, shared: ForwardPass | None
+    ) -> LockStep:
+        """A copy with a model that drafts, of these parts; its passes are not halved."""
+        draft = replace(self, own=own, exchange=exchange, experts=experts, shared=shared, halves=False, moved_after=0)
+        return replace(self, draft=draft)
 
     @property
     def overlaps(self) -> bool:
@@ -90,10 +102,15 @@ def parts(plan: ForwardPass) -> tuple[ForwardPass, ForwardPass, ForwardPass]:
     Raises:
         InternalError: If there are no experts that several data-parallel ranks share.
     """
-    exchange = _piece(plan, "exchange", _exchanges)
+    own, exchange, experts = pieces(plan)
     if not exchange.stretches:
         raise InternalError(f"{plan.name} has no experts to share")
-    return _piece(plan, "own", _own), exchange, _piece(plan, "experts", _experts)
+    return own, exchange, experts
+
+
+def pieces(plan: ForwardPass) -> tuple[ForwardPass, ForwardPass, ForwardPass]:
+    """The same of any model; exchange and experts' part are empty if it has no experts that ranks share."""
+    return _piece(plan, "own", _own), _piece(plan, "exchange", _exchanges), _piece(plan, "experts", _experts)
 
 
 def shared_apart(own: ForwardPass) -> tuple[ForwardPass, ForwardPass | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 from operator import mul
 from typing import Any, cast
@@ -12,7 +12,7 @@ from simsys.build.rules.findings import Findings
 from simsys.build.rules.parallelism import split_problem
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_memory import ServingMemory
-from simsys.build.variants.variant import Variant, variant
+from simsys.build.variants.variant import Variant, attends_in_parallel, variant
 from simsys.config.experiment import SimulationConfig
 from simsys.config.model import ModelConfig
 from simsys.config.serving import ServingConfig
@@ -23,10 +23,10 @@ from simsys.framework import FRAMEWORKS, DecodePhase
 from simsys.model.acceptance import accepted_shares, measured_lengths, rate_of_length
 from simsys.model.model import Model
 from simsys.model.speculation import Speculation, own_layers
-from simsys.parallel.layout import Group
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.sequences import Sequences
-from simsys.teams import DraftingTeam, Team
+from simsys.starter import Drafting
+from simsys.teams import DraftingTeam, LockStepTeam, Team
 
 DRAFTED, DRAFT = ("serving", "speculative"), ("serving", "speculative", "draft_model")
 DRAFT_LAYERS = ("serving", "speculative", "draft_layers")
@@ -38,8 +38,6 @@ class Speculative(Variant):
 
     place = DRAFT
     regime = "speculative decoding"
-
-    apart = ("serving", "speculative")
 
     def on(self, settings: ServingConfig) -> bool:
         """Whether speculative decoding is given."""
@@ -65,17 +63,15 @@ class Speculative(Variant):
             return costed_model(named, config.simulation.lod)
         return own_layers(model, drafted.draft_layers) if drafted is not None and drafted.draft_layers else None
 
-    def team(self, setup: ServingMemory, pool: ServingMemory, groups: Sequence[Group], executor: Executor) -> Team:
+    def team(self, setup: ServingMemory, pool: ServingMemory, replica: int, executor: Executor) -> Team:
         """A team of ranks that draft before each step."""
-        drafted = setup.settings.speculative
-        cost_s = drafted.draft_cost if drafted is not None else None
+        drafted, group = setup.settings.speculative, pool.teams(replica)[0]
+        draft_s = (drafted.draft_cost if drafted is not None else None) or 0.0
+        if pool.attention_dp > 1:
+            drafting = Drafting(pool.plan, speculation(setup), pool.draft, draft_s)
+            return LockStepTeam(group, pool.plan, executor, pool.lockstep(replica), drafting)
         return DraftingTeam(
-            groups[0],
-            pool.plan,
-            executor,
-            speculation=speculation(setup),
-            draft=pool.draft,
-            draft_s=cost_s or 0.0,
+            group, pool.plan, executor, speculation=speculation(setup), draft=pool.draft, draft_s=draft_s
         )
 
     def decode_phase(self, setup: ServingMemory, sequences: Sequences, kv: PagedKVCache) -> DecodePhase:
@@ -150,5 +146,8 @@ def draft_model(parts: Parts, found: Findings) -> None:
         problem = f"{draft.name} has no KV cache and cannot draft; use a small decoder such as GPT2-Small"
     elif model is not None and draft.parameters >= model.parameters:
         problem = f"{draft.name} is no smaller than {model.name}, for which it drafts; use a smaller model"
+    elif draft.experts > 1 and attends_in_parallel(parts.config):
+        problem = f"{draft.name} has experts of its own, which the ranks of attention_dp do not share"
+        problem += "; draft with a model without experts, or with draft_layers"
     if problem:
         found.error(DRAFT, problem)

@@ -16,7 +16,6 @@ from simsys.costs.measured_passes import MeasuredPasses
 from simsys.executors.executor import Executor
 from simsys.framework import DecodePhase
 from simsys.model.model import Model
-from simsys.parallel.layout import Group
 from simsys.serving.engine import Engine
 from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
@@ -69,10 +68,8 @@ class Variant(ABC):
         """The name of the scheduler of a replica; empty for the scheduler of the settings."""
         return ""
 
-    def team(
-        self, setup: ServingMemory, pool: ServingMemory, groups: Sequence[Group], executor: Executor
-    ) -> Team | None:
-        """The ranks of a replica, one group for each stage."""
+    def team(self, setup: ServingMemory, pool: ServingMemory, replica: int, executor: Executor) -> Team | None:
+        """The ranks of a replica of a pool; each data-parallel rank of attention counts as one."""
         return None
 
     def kv_cache(self, setup: ServingMemory, pool: ServingMemory, sequences: Sequences) -> PagedKVCache | None:

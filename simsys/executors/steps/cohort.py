@@ -16,13 +16,13 @@ from simpy.events import EventPriority
 
 from simsys.collectives.base import CollectiveKind
 from simsys.executors.core import Core
-from simsys.executors.steps.passes import NAME
+from simsys.executors.steps.rounds import Work
 from simsys.executors.steps.step_log import StepLog
 from simsys.model.batch import NOTHING, Batch
-from simsys.ops import Forward
 from simsys.parallel.layout import Group
 from simsys.parallel.lockstep import LockStep
 from simsys.platform.events import boundary, waking
+from simsys.starter import Drafting
 
 
 class Member:
@@ -37,7 +37,9 @@ class Member:
     def __init__(self, cohort: Cohort, team: Group, done: Callable[[int], None]) -> None:
         self.team, self.done = team, done
         self.log = StepLog(cohort.core, team.ranks[0])
-        self.device = cohort.core.platform.devices[team.ranks[0]]
+        simulated = set(cohort.core.ranks())
+        self.devices = [cohort.core.platform.devices[rank] for rank in team.ranks if rank in simulated]
+        """The GPUs of the rank; only one of them where one stands for all."""
         self.batch = self.more = NOTHING
         self.host_s = 0.0
         self.steps = self.ended = 0
@@ -83,11 +85,12 @@ class Cohort(ABC):
     Args:
         core: The services of the executor.
         lockstep: The ranks and their passes.
+        drafting: How each rank drafts tokens, if they do.
         longest: Longest stretch in steps.
     """
 
-    def __init__(self, core: Core, lockstep: LockStep, longest: int) -> None:
-        self.core, self.lockstep = core, lockstep
+    def __init__(self, core: Core, lockstep: LockStep, drafting: Drafting | None, longest: int) -> None:
+        self.core, self.lockstep, self.drafting = core, lockstep, drafting
         self.env, self.probes = core.env, core.probes
         self.running: list[Member] = []
         """Those with a batch in the stretch under way."""
@@ -176,24 +179,13 @@ class Cohort(ABC):
         return seconds / lockstep.moved_after
 
     @property
-    def idle(self) -> int:
-        """Ranks without requests."""
-        return len(self.lockstep.teams) - len(self.running)
-
-    @property
     def host_s(self) -> float:
         """Host time before each step, of the slowest host."""
         return max(each.host_s for each in self.running)
 
-    def loads(self) -> tuple[Batch, Batch]:
-        """Batches of a step of the stretch for the experts' part and for the exchange."""
-        tokens = [each.batch.tokens for each in self.running]
-        mean = self.lockstep.mean_tokens(sum(tokens), self.idle)
-        return Batch(mean), Batch(self.lockstep.exchanged_tokens(mean, max(tokens)))
-
-    def forward(self, team: Group, part: str, batch: Batch, host_s: float = 0.0) -> Forward:
-        """A pass through a part of the model."""
-        return Forward(team, getattr(self.lockstep, part), batch, host_s, NAME)
+    def works(self) -> list[Work]:
+        """The work of each rank that runs, in the pass of the model."""
+        return [Work(place, each.team, each.now_batch, each.more) for place, each in enumerate(self.running)]
 
     @abstractmethod
     def begin(self, steps: int) -> None:

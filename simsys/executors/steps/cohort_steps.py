@@ -7,34 +7,44 @@ from collections.abc import Callable, Iterable
 from simpy.events import Event
 
 from simsys.executors.core import Core
-from simsys.executors.steps.cohort import Cohort, Member
+from simsys.executors.steps.cohort import Cohort
+from simsys.executors.steps.rounds import Round, drafted_s, rounds_of
 from simsys.model.batch import Batch
 from simsys.ops import Forward
 from simsys.parallel.lockstep import LockStep
 from simsys.platform.events import At
+from simsys.starter import Drafting
 
 Pass = Callable[[Forward], Event]
 
 
 class CohortSteps(Cohort):
-    """Each step is a pass of every rank, the exchange when the last one is ready, and passes over the experts.
+    """Each pass is one of every rank, the exchange when the last one is ready, and passes over the experts.
 
     Args:
         core: The services of the executor.
         lockstep: The ranks and their passes.
+        drafting: How each rank drafts tokens, if they do.
         forward: Carries out a pass.
     """
 
-    def __init__(self, core: Core, lockstep: LockStep, forward: Pass) -> None:
-        super().__init__(core, lockstep, 1)
+    def __init__(self, core: Core, lockstep: LockStep, drafting: Drafting | None, forward: Pass) -> None:
+        super().__init__(core, lockstep, drafting, 1)
         self._pass, self._started_s = forward, 0.0
+        self._rounds: list[Round] = []  # of the step under way, the one under way first
 
     def begin(self, steps: int) -> None:
         """Begin one step."""
         self._started_s = self.env._now
-        own = [
-            self._pass(self.forward(each.team, "own", each.now_batch, self._before_s(each))) for each in self.running
-        ]
+        works = self.works()
+        self._rounds = list(rounds_of(self.lockstep, self.drafting, works))
+        host_s = 0.0 if self.overlapped else self.host_s
+        self._begin_round(host_s + self.moved_s + drafted_s(self.drafting, works))
+
+    def _begin_round(self, before_s: float) -> None:
+        """The own parts of the ranks, which begin together."""
+        found = self._rounds[0]
+        own = [self._pass(found.forward(each.team, "own", each.batch, before_s)) for each in found.works]
         self._after(own, self._send)
 
     def _after(self, events: Iterable[Event], call: Callable[[Event], None]) -> None:
@@ -42,17 +52,30 @@ class CohortSteps(Cohort):
         assert waited.callbacks is not None
         waited.callbacks.append(call)
 
-    def _send(self, _: Event) -> None:
-        if self.running:
-            self._after([self._pass(self.forward(self.lockstep.everyone, "exchange", self.loads()[1]))], self._work)
-
-    def _before_s(self, member: Member) -> float:
-        return self.moved_s + (0.0 if self.overlapped else member.host_s)
+    def _send(self, event: Event) -> None:
+        if not self.running:
+            return
+        found = self._rounds[0]
+        if not found.lockstep.exchange.stretches:
+            self._go_on(event)
+            return
+        self._after([self._pass(found.forward(self.lockstep.everyone, "exchange", found.loads()[1]))], self._work)
 
     def _work(self, _: Event) -> None:
         if self.running:
-            mean, teams = self.loads()[0], self.lockstep.teams
-            self._after([self._pass(self.forward(team, "experts", mean)) for team in teams], self._finish)
+            found = self._rounds[0]
+            mean: Batch = found.loads()[0]
+            self._after(
+                [self._pass(found.forward(team, "experts", mean)) for team in self.lockstep.teams], self._go_on
+            )
+
+    def _go_on(self, event: Event) -> None:
+        """The next pass of the step, if there is one."""
+        del self._rounds[0]
+        if self._rounds and self.running:
+            self._begin_round(0.0)
+        else:
+            self._finish(event)
 
     def _finish(self, _: Event) -> None:
         at_s = max(self.env._now, self._started_s + self.host_s if self.running and self.overlapped else 0.0)

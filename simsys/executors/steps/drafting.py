@@ -49,6 +49,7 @@ class DraftingRuns(ClosedFormRuns):
         drafting = self._drafting
         times = self._cost.times(batch, more, before_s + drafting.host_s(batch))
         if drafting.draft is not None:
+            more = drafting.growth(more)
             for each in drafting.drafts(batch):
                 times.follow(self._draft_cost.times(each, more, 0.0))
         return times

@@ -59,11 +59,11 @@ class MultiStepRuns(TeamRuns):
             return super().drafting(team, drafting, forward, done)
         return DraftingRuns(self.core, team, drafting, done, self.idle.tally, self.longest)
 
-    def cohort(self, lockstep: LockStep) -> Cohort:
+    def cohort(self, lockstep: LockStep, drafting: Drafting | None) -> Cohort:
         """Stretches of steps as one event, if the hardware stays as it is."""
         if self.core.varies():
-            return super().cohort(lockstep)
-        return CohortRuns(self.core, lockstep, self.longest)
+            return super().cohort(lockstep, drafting)
+        return CohortRuns(self.core, lockstep, drafting, self.longest)
 
     def pipeline(
         self,

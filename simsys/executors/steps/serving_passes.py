@@ -96,22 +96,25 @@ class ServingPasses(Component, ABC):
         self.serves()
         return Passes(self.core, rank, forward, done)
 
-    def lockstep(self, lockstep: LockStep, rank: int, done: Callable[[int], None]) -> Stepper:
+    def lockstep(
+        self, lockstep: LockStep, drafting: Drafting | None, rank: int, done: Callable[[int], None]
+    ) -> Stepper:
         """The stepper of one of the data-parallel ranks that share their experts.
 
         Args:
             lockstep: The ranks, and the passes of a step.
+            drafting: How each rank drafts tokens, if they do; the same for all of them.
             rank: The first GPU of the rank.
             done: Called after a run of steps, with their number.
         """
         self.serves()
         found = self._cohorts.get(lockstep)
         if found is None:
-            found = self._cohorts[lockstep] = self.cohort(lockstep)
+            found = self._cohorts[lockstep] = self.cohort(lockstep, drafting)
         return found.member(rank, done)
 
-    def cohort(self, lockstep: LockStep) -> Cohort:
+    def cohort(self, lockstep: LockStep, drafting: Drafting | None) -> Cohort:
         """What carries out the steps of data-parallel ranks: with events, or at once if the exchange overlaps."""
         if lockstep.overlaps:
-            return CohortRuns(self.core, lockstep, 1)
-        return CohortSteps(self.core, lockstep, self.start)
+            return CohortRuns(self.core, lockstep, drafting, 1)
+        return CohortSteps(self.core, lockstep, drafting, self.start)

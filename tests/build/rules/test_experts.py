@@ -39,6 +39,12 @@ def test_degrees_that_match_are_accepted(degrees: dict[str, int]) -> None:
     assert problems(parallelism=degrees) == []
 
 
+@pytest.mark.parametrize("drafter", [{"draft_layers": 1}, {"draft_model": "GPT2-Small"}, {"draft_cost": "1 ms"}, {}])
+def test_ranks_that_share_their_experts_may_draft(drafter: dict[str, Any]) -> None:
+    drafts = {"draft_tokens": 1, "acceptance_rate": 0.5, **drafter}
+    assert problems(parallelism={"attention_dp": 4, "ep_degree": 4}, serving={"speculative": drafts}) == []
+
+
 BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"parallelism": {"attention_dp": 4, "tp_degree": 2, "ep_degree": 16}},
@@ -52,10 +58,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"parallelism": {"attention_dp": 2}, "model": {"name": "Llama3-8B"}}, "Llama3-8B has no experts to share"),
     (
         {
+            "model": {"name": "gpt-oss-120b"},
             "parallelism": {"attention_dp": 2},
-            "serving": {"speculative": {"draft_tokens": 1, "acceptance_rate": 0.5, "draft_layers": 1}},
+            "serving": {"speculative": {"draft_tokens": 1, "acceptance_rate": 0.5, "draft_model": "gpt-oss-20b"}},
         },
-        "serving.speculative: speculative with attention_dp is not available",
+        "serving.speculative.draft_model: gpt-oss-20b has experts of its own, which the ranks of attention_dp do not "
+        "share; draft with a model without experts, or with draft_layers",
     ),
     ({"parallelism": {"attention_dp": 2}, "serving": {"autoscaling": {}}}, "serving.autoscaling: autoscaling with"),
     (

@@ -64,6 +64,14 @@ def test_the_levels_agree(layout: str) -> None:
     assert shares[1] == pytest.approx(shares[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("serving", [{"async_scheduling": False}, {"experts": {"two_batch_overlap": True}}])
+def test_they_agree_on_the_time_of_hosts_and_the_work_of_gpus(serving: dict[str, Any]) -> None:
+    """The slowest host decides for all ranks; exchanges that overlap keep all GPUs of a rank busy."""
+    high, medium = (simulate(config(LAYOUTS["two GPUs each"], lod, serving=serving)) for lod in ("high", "medium"))
+    assert figures(medium) == pytest.approx(figures(high), rel=1e-9)
+    assert medium.metrics["gpu_utilization"] == pytest.approx(high.metrics["gpu_utilization"], rel=1e-9)
+
+
 @pytest.mark.parametrize("host", [False, True])
 def test_single_steps_take_as_long(host: bool) -> None:
     layout = LAYOUTS["one GPU each"]

@@ -133,6 +133,18 @@ def test_some_draft_tokens(cells: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "cells",
     [
+        {**TRT, "engine_version": "1.2.0rc6.post3"},
+        {**TRT, "engine_version": "1.1.0rc2.post2", "notes": f"measured 2026-01-14; {INFERENCEX}"},
+    ],
+)
+@pytest.mark.parametrize(("ranks", "drafted"), [("1", 3), ("8", 1), ("16", 1)])
+def test_fewer_with_data_parallel_attention(cells: dict[str, str], ranks: str, drafted: int) -> None:
+    assert known(**cells, attention_dp=ranks)["speculative"]["draft_tokens"] == drafted
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
         TRT,
         {**TRT, "engine_version": "1.1.0rc2.post2", "notes": f"measured 2025-12-15; {INFERENCEX}"},
         {**SGLANG, "model": "qwen3.5-397b-a17b", "precision": "fp8", "tp": "4", "ep": "4"},

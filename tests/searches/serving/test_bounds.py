@@ -54,10 +54,17 @@ def test_bounds_hold_in_many_spaces():
     assert sum(count > 1 for *_, count in found) > 300
 
 
+DRAFTS = {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.7, "draft_layers": 1}}
+
+
+@pytest.mark.parametrize("engine", [{}, DRAFTS], ids=["plain", "drafts"])
 @pytest.mark.parametrize("rate", [4, 40])
-def test_bounds_hold_for_ranks_that_share_their_experts(rate):
+def test_bounds_hold_for_ranks_that_share_their_experts(rate, engine):
     """Engines of a replica step together: each has its own requests, and the experts' part of all ranks."""
-    config = serving(model="gpt-oss-20b", rate=rate, prompt=300, count=40, slo={"ttft": "200 ms", "tpot": "8 ms"})
+    slo = {"ttft": "200 ms", "tpot": "8 ms"}
+    config = serving(
+        model="gpt-oss-20b", rate=rate, prompt=300, count=40, slo=slo, serving={"engine": "vllm", **engine}
+    )
     over = {
         "parallelism.attention_dp": [1, 2, 4],
         "parallelism.tp_degree": [1, 2],
