@@ -26,6 +26,7 @@ from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import recomputed_parts
 from simsys.parallel.expert_load import expected_copies
 from simsys.parallel.layout import Layout
+from simsys.parallel.overlap import Beside
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.plan import StepSettings, TrainingPlan
@@ -108,7 +109,15 @@ class TrainingSetup:
             experts=self._experts(load) if self.layout.expert > 1 else None,
             context_degree=self.layout.context,
             overlap=self.config.parallelism.tp_overlap,
-            expert_overlap=self.config.parallelism.expert_overlap,
+            beside=self._beside,
+        )
+
+    @property
+    def _beside(self) -> Beside:
+        """What hides the all-to-alls of experts."""
+        given = self.config.parallelism
+        return (
+            "computation" if given.expert_overlap else "shared_experts" if given.shared_expert_overlap else "nothing"
         )
 
     def _experts(self, load: float) -> Experts:

@@ -36,3 +36,23 @@ def recomputed_modules(parts: Parts, found: Findings) -> None:
             has = ", ".join(each for each in LACKING if each in own)
             message = f"{module} cannot be recomputed: {model.name} has no {LACKING[module]}"
             found.error(path, f"{message}; it has {has}" if has else f"{message}; write full")
+
+
+@rule("parallelism.shared_expert_overlap")
+def overlapped_shared_experts(parts: Parts, found: Findings) -> None:
+    """Shared experts run beside plain all-to-alls, as Megatron Core checks (``transformer_config.py``)."""
+    given, training, model = parts.config.parallelism, parts.config.training, parts.model
+    if not given.shared_expert_overlap or training is None or given.ep_degree == 1:
+        return
+    path = ("parallelism", "shared_expert_overlap")
+    if model is not None and not any("shared_experts" in modules_in(each.operators) for each in model.kinds_of_blocks):
+        found.error(path, f"{model.name} has no shared experts")
+    problems = {
+        "expert_overlap hides all-to-alls already; write one of the two": given.expert_overlap,
+        "it needs expert_dispatch all_to_all": given.expert_dispatch != "all_to_all",
+        "with tensor parallelism it is not modelled; write tp_degree: 1": given.tp_degree > 1,
+        "shared experts that overlap cannot be recomputed": "shared_experts" in training.activation_recompute,
+    }
+    for problem, holds in problems.items():
+        if holds:
+            found.error(path, problem)
