@@ -187,8 +187,9 @@ def smaller_numbers(job: TrainingJob) -> Iterator[Candidate]:
 
 def less_recomputation(job: TrainingJob) -> Iterator[Candidate]:
     """Less recomputation of activations, and no offloading."""
-    kinds = ("none", "selective", "half", "full")
-    for kind in kinds[: kinds.index(job.settings.activation_recompute)]:
+    kinds, given = ("none", "selective", "half", "full"), job.settings.activation_recompute
+    less = kinds[: kinds.index(given)] if isinstance(given, str) else ("none",)
+    for kind in less:
         yield Candidate({"training.activation_recompute": kind})
     if getattr(job.data_parallel[1], "offload", "none") != "none":
         yield Candidate({"training.options": {**job.settings.options, "offload": "none"}})

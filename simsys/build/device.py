@@ -42,6 +42,7 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
         host_speed=(gpu.host and gpu.host.core_speed) or 1.0,
         kernel_gap=gpu.kernel_gap or 1.0,
+        matrix_unit=gpu.matrix_unit or 0,
     )
 
 

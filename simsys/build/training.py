@@ -33,7 +33,7 @@ from simsys.metrics.collector import TrainingMetrics
 from simsys.model.description import described
 from simsys.model.model import Model
 from simsys.model.work import Precision
-from simsys.parallel.activations import Recompute
+from simsys.parallel.activations import recomputed_parts
 from simsys.parallel.layout import Layout
 from simsys.parallel.plan import TrainingPlan
 from simsys.parallel.roles import Roles, alone, numbered, one_group, roles_of, varied_roles
@@ -109,9 +109,8 @@ class TrainingJob(TrainingSetup):
 
     def hardware_flop(self, samples: int) -> float:
         """FLOP of an iteration as HFU counts them: FLOP of the model, and of activation recomputation."""
-        again = recomputed_flop(
-            self.trained_model, self._batch(samples, fused=False), Recompute(self.settings.activation_recompute)
-        )
+        parts = recomputed_parts(self.settings.activation_recompute)
+        again = recomputed_flop(self.trained_model, self._batch(samples, fused=False), parts)
         return self.model_flop(samples) + again
 
     @property

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from simsys.build.batches import BatchPhase
 from simsys.build.training_setup import TrainingSetup
-from simsys.parallel.activations import ChunkMemory, Recompute, chunk_memory
+from simsys.parallel.activations import ChunkMemory, chunk_memory, recomputed_parts
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
 from simsys.parallel.training_memory import model_states, training_memory, whole_bytes
@@ -56,7 +56,7 @@ def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[Forwa
             setup.micro_batch(phase),
             setup.precision,
             vocab_size=setup.model.vocab_size / setup.layout.tensor,
-            recompute=Recompute(setup.settings.activation_recompute),
+            recompute=recomputed_parts(setup.settings.activation_recompute),
             gathered=setup.shards.gathered if weight_bytes or gradient_bytes else "none",
             weight_bytes=weight_bytes,
             gradient_bytes=gradient_bytes,

@@ -23,9 +23,10 @@ from simsys.model.model import Model
 from simsys.model.multi_token import with_predicted_tokens
 from simsys.model.windows import in_training
 from simsys.model.work import FP32_BYTES, Precision
-from simsys.parallel.activations import Recompute
+from simsys.parallel.activations import recomputed_parts
 from simsys.parallel.expert_load import expected_copies
 from simsys.parallel.layout import Layout
+from simsys.parallel.overlap import Beside
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.plan import StepSettings, TrainingPlan
@@ -59,7 +60,8 @@ class TrainingSetup:
     @cached_property
     def trained_model(self) -> Model:
         """The model with its windows applied to sequences of this length, and with adapters if these are trained."""
-        model = in_training(self.model, self.sequence_length, fused=fuses(self.settings.attention))
+        fused, block = fuses(self.settings.attention), self.settings.attention_block
+        model = in_training(self.model, self.sequence_length, fused=fused, block=block)
         if self.settings.mtp_layers:
             model = with_predicted_tokens(model, self.settings.mtp_layers)
         given = self.settings.adapter
@@ -107,7 +109,15 @@ class TrainingSetup:
             experts=self._experts(load) if self.layout.expert > 1 else None,
             context_degree=self.layout.context,
             overlap=self.config.parallelism.tp_overlap,
-            expert_overlap=self.config.parallelism.expert_overlap,
+            beside=self._beside,
+        )
+
+    @property
+    def _beside(self) -> Beside:
+        """What hides the all-to-alls of experts."""
+        given = self.config.parallelism
+        return (
+            "computation" if given.expert_overlap else "shared_experts" if given.shared_expert_overlap else "nothing"
         )
 
     def _experts(self, load: float) -> Experts:
@@ -138,7 +148,7 @@ class TrainingSetup:
             sequence_parallel=self.config.parallelism.sequence_parallel,
             backward_layers_ratio=self.engine.backward_per_layer_factor,
             split_backward=self.schedule.splits_backward,
-            recompute=Recompute(self.settings.activation_recompute),
+            recompute=recomputed_parts(self.settings.activation_recompute),
             loss_bytes_per_logit=self.engine.loss_bytes_per_logit or 0.0,
             per_step_s=self.engine.per_step,
             attention_effort=attention_effort(self.settings.attention, self.cluster.gpu.nccl),
@@ -220,7 +230,13 @@ class TrainingSetup:
 
     def _batch(self, samples: int, *, fused: bool) -> Batch:
         answer = self.config.model.decoder_sequence_length
-        return self.model.training_batch(samples, self.sequence_length, answer, fused_attention=fused)
+        return self.model.training_batch(
+            samples,
+            self.sequence_length,
+            answer,
+            fused_attention=fused,
+            attention_block=self.settings.attention_block,
+        )
 
 
 def fuses(attention: str) -> bool:

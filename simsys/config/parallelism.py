@@ -79,7 +79,8 @@ class ParallelismConfig(FrozenModel):
     its sends. With `expert_tp_degree` 1, tensor parallelism leaves experts whole, and `ep_degree` divides them among
     its ranks, too. With `expert_dispatch` ``deepep``, as by DeepEP and HybridEP, a token is sent once to each node of
     its experts, in one node to each GPU. `expert_overlap` hides all-to-alls behind computation, as Megatron-LM's
-    ``--overlap-moe-expert-parallel-comm``. `expert_skew` is the load of the busiest expert-parallel rank divided by
+    ``--overlap-moe-expert-parallel-comm``, `shared_expert_overlap` behind shared experts, as its
+    ``--moe-shared-expert-overlap``. `expert_skew` is the load of the busiest expert-parallel rank divided by
     the mean. `expert_capacity_factor` is the capacity of an expert divided by its mean load; further tokens are
     dropped.
 
@@ -96,6 +97,7 @@ class ParallelismConfig(FrozenModel):
         "expert_model_parallel_size": "ep_degree",
         "expert_tensor_parallel_size": "expert_tp_degree",
         "overlap_moe_expert_parallel_comm": "expert_overlap",
+        "moe_shared_expert_overlap": "shared_expert_overlap",
         "moe_token_dispatcher_type": "expert_dispatch",
         "pipeline_parallel_size": "pp_stages",
         "pipeline_model_parallel_size": "pp_stages",
@@ -138,6 +140,9 @@ class ParallelismConfig(FrozenModel):
     )
     expert_overlap: bool = Field(
         default=False, description="Overlap the all-to-alls of experts with the computation of other micro-batches"
+    )
+    shared_expert_overlap: bool = Field(
+        default=False, description="Overlap the all-to-alls of experts with the computation of shared experts"
     )
     expert_skew: Annotated[float, Field(ge=1, le=1e6)] = Field(
         default=1.0, description="Load of the busiest expert-parallel rank, divided by the mean"

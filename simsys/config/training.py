@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, ModelWrapValidatorHandler, NonNegativeInt, PositiveInt, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    NonNegativeInt,
+    PositiveInt,
+    WithJsonSchema,
+    model_validator,
+)
 
 from simsys.config.adapter import AdapterConfig
 from simsys.config.base import CommunicationPattern, FrozenModel, invalid
@@ -18,8 +26,41 @@ from simsys.config.iterations import (
     check_batch_schedule,
     check_checkpoint,
 )
+from simsys.errors import did_you_mean
 
 TrainingPrecision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp4"]
+RecomputeKind = Literal["none", "selective", "half", "full"]
+RecomputeModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
+
+
+def _recomputed(value: Any) -> Any:
+    """Refuse unknown kinds of recomputation and unknown modules; the order of modules does not matter."""
+    kinds, modules = get_args(RecomputeKind), get_args(RecomputeModule)
+    possible = f"write {', '.join(kinds)}, or a list of {', '.join(modules)}"
+    given = list(value) if isinstance(value, list | tuple) else [value]
+    known = modules if isinstance(value, list | tuple) else kinds
+    for each in given:
+        if each not in known:
+            raise invalid(f"unknown {each!r}{did_you_mean(str(each), [*kinds, *modules])}; {possible}")
+    if isinstance(value, str):
+        return value
+    if not given or len(set(given)) < len(given):
+        raise invalid(f"modules are named once each, and at least one is; {possible}")
+    return tuple(module for module in modules if module in given)
+
+
+ActivationRecompute = Annotated[
+    RecomputeKind | tuple[RecomputeModule, ...],
+    BeforeValidator(_recomputed),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": list(get_args(RecomputeKind)), "type": "string"},
+                {"items": {"enum": list(get_args(RecomputeModule)), "type": "string"}, "minItems": 1, "type": "array"},
+            ]
+        }
+    ),
+]
 
 
 class TrainingConfig(FrozenModel):
@@ -27,10 +68,14 @@ class TrainingConfig(FrozenModel):
 
     `global_batch_size` replaces `gradient_accumulation_steps`, which then follows from the layout.
     `activation_recompute` sets which activations the backward pass computes again: ``selective`` the attention core,
-    ``half`` every second matrix product or block, ``full`` each block. `attention` selects the kernels: ``fused`` (the
+    ``half`` every second matrix product or block, ``full`` each block, and a list of modules those of Megatron-LM's
+    ``--recompute-modules``: ``core_attn``, ``layernorm``, ``mla_up_proj``, ``mlp``, ``moe``, ``moe_act`` and
+    ``shared_experts``. `attention` selects the kernels: ``fused`` (the
     best of the GPU), ``flash2`` or ``flash1`` (FlashAttention 2 or 1, as in Triton), ``unfused`` (softmax in one
-    kernel), or ``eager`` (one kernel per operation, some in fp32). `norms` are one kernel or one per operation, and so
-    is the update with or without `fused_optimizer`. `batch_schedule` changes the batch in the course of the run.
+    kernel), or ``eager`` (one kernel per operation, some in fp32). `attention_block` is the size of the blocks of
+    queries and keys of fused kernels, where it is large (MaxText: ``sa_block_kv``): of the blocks that a mask or a
+    window cuts, all pairs are computed. `norms` are one kernel or one per operation, and so is the update with or
+    without `fused_optimizer`. `batch_schedule` changes the batch in the course of the run.
     """
 
     other_names: ClassVar[Mapping[str, str]] = {
@@ -39,6 +84,7 @@ class TrainingConfig(FrozenModel):
         "num_microbatches": "gradient_accumulation_steps",
         "train_iters": "num_iterations",
         "recompute_granularity": "activation_recompute",
+        "recompute_modules": "activation_recompute",
         "gradient_checkpointing": "activation_recompute",
         "peft": "adapter",
         "mtp_num_layers": "mtp_layers",
@@ -61,13 +107,16 @@ class TrainingConfig(FrozenModel):
         default="adam", description="Optimizer: adam has two states per weight, sgd none"
     )
     fused_optimizer: bool = Field(default=True, description="Update the weights in one kernel")
-    activation_recompute: Literal["none", "selective", "half", "full"] = Field(
+    activation_recompute: ActivationRecompute = Field(
         default="none",
-        description="Activations that the backward pass recomputes: attention core, every second block, or all",
+        description="Activations that the backward pass recomputes: a part of each block, all, or those of modules",
     )
     attention: Literal["fused", "flash2", "flash1", "unfused", "eager"] = Field(
         default="fused",
         description="Attention kernels: fused (the best of the GPU), flash2, flash1, unfused, or eager",
+    )
+    attention_block: PositiveInt = Field(
+        default=1, description="Tokens of the blocks that fused attention computes or skips as a whole"
     )
     norms: Literal["fused", "eager"] = Field(
         default="fused", description="Norms as one kernel or one kernel per operation"

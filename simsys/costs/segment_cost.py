@@ -172,7 +172,7 @@ class _OperatorCost:
     ) -> None:
         if operator.window:
             raise InternalError(f"the window of {operator.name} was not resolved before its cost was asked for")
-        aligned = alignment(operator.columns, operator.inner)
+        aligned = alignment(operator.columns, operator.inner, spec.matrix_unit)
         key = operator.kind, precision.dtype(operator), aligned, operator.grouped, operator.role
         if key not in rates:
             rates[key] = KernelRates(spec, *key)

@@ -63,14 +63,35 @@ def model_arguments(architecture: TransformerArchitecture) -> Options | None:
             "moe-grouped-gemm": True,
             "moe-token-dispatcher-type": "alltoall",
         }
-    return found
+    if architecture.experts > 1 and architecture.dense_layers_first:
+        dense = architecture.dense_layers_first
+        found["moe-layer-freq"] = f"([0]*{dense}+[1]*{architecture.num_layers - dense})"
+    if architecture.shared_experts:
+        width = architecture.shared_experts * architecture.expert_intermediate_size
+        found["moe-shared-expert-intermediate-size"] = width
+    return {**found, **_latent_attention(architecture)}
+
+
+def _latent_attention(architecture: TransformerArchitecture) -> Options:
+    """The arguments of multi-head latent attention."""
+    if not architecture.latent:
+        return {}
+    return {
+        "multi-latent-attention": True,
+        "qk-layernorm": True,
+        **({"q-lora-rank": architecture.q_lora_rank} if architecture.q_lora_rank else {}),
+        "kv-lora-rank": architecture.kv_lora_rank,
+        "qk-head-dim": architecture.qk_nope_head_size,
+        "qk-pos-emb-head-dim": architecture.qk_rope_head_size,
+        "v-head-dim": architecture.v_head_size,
+    }
 
 
 def _has_other_parts(architecture: TransformerArchitecture) -> bool:
     """Whether a decoder has parts that these arguments do not describe."""
     numbers = (
-        *(architecture.decoder_layers, architecture.token_types, architecture.shared_experts),
-        *(architecture.dense_layers_first, architecture.dense_layers_between, architecture.kv_lora_rank),
+        *(architecture.decoder_layers, architecture.token_types, architecture.mamba_layers),
+        *(architecture.dense_layers_between, architecture.index_tokens),
         *(architecture.window_layers, architecture.linear_layers),
     )
     others = (not architecture.causal, architecture.post_norm, architecture.gated_attention)

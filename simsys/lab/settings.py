@@ -89,7 +89,7 @@ def settings_of(job: TrainingJob) -> LabSettings:
         precision=job.precision.compute,
         optimizer=training.optimizer,
         fused_optimizer=training.fused_optimizer,
-        recompute=Recompute(training.activation_recompute),
+        recompute=Recompute(str(training.activation_recompute)),
         sequence_length=job.sequence_length,
         seed=job.config.simulation.seed,
         lab=job.config.lab or LabConfig(),
@@ -125,7 +125,9 @@ def _refused(job: TrainingJob) -> Iterator[tuple[str, str]]:
     lab = job.config.lab or LabConfig()
     if lab.data.kind == "text" and _is_too_small(job.model):
         yield "lab.data.kind", f"bytes need a vocabulary of 256 tokens; {job.model.name} has {job.model.vocab_size}"
-    if job.model.name == "ResNet-50" and training.activation_recompute != "none":
+    if not isinstance(training.activation_recompute, str):
+        yield "training.activation_recompute", "the lab recomputes no single modules; write selective, half or full"
+    elif job.model.name == "ResNet-50" and training.activation_recompute != "none":
         yield "training.activation_recompute", "the lab recomputes activations of transformers only"
 
 

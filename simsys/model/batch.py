@@ -84,12 +84,14 @@ NOTHING = Batch()
 """No tokens and no context."""
 
 
-def attention_pairs(tokens: float, *, context: float = 0.0, causal: bool = True) -> float:
-    """Query-key pairs of `tokens` new tokens after `context` cached ones.
+def attention_pairs(tokens: float, *, context: float = 0.0, causal: bool = True, block: int = 1) -> float:
+    """Query-key pairs of `tokens` new tokens after `context` cached ones, whole blocks of them at a time.
 
     Example:
         >>> attention_pairs(4), attention_pairs(2, context=10), attention_pairs(4, causal=False)
         (10.0, 23.0, 16.0)
+        >>> attention_pairs(4, block=2)
+        12.0
     """
-    own = tokens * (tokens + 1) / 2 if causal else tokens * tokens
+    own = tokens * (tokens + min(block, tokens)) / 2 if causal else tokens * tokens
     return tokens * context + own

@@ -186,6 +186,7 @@ class Model:
         decoder_sequence_length: int | None = None,
         *,
         fused_attention: bool = True,
+        attention_block: int = 1,
     ) -> Batch:
         """The batch of one forward pass over `sequences` full sequences (samples for a CNN).
 
@@ -197,9 +198,10 @@ class Model:
             sequence_length: Tokens of each; tokens of the encoder in an encoder-decoder.
             decoder_sequence_length: Tokens of each on the decoder's side (None: the model's default).
             fused_attention: Whether attention is fused.
+            attention_block: Tokens of the blocks that fused attention computes or skips as a whole.
         """
-        tokens = float(sequences * sequence_length)
-        pairs = attention_pairs(sequence_length, causal=self.causal and fused_attention) * sequences
+        tokens, block = float(sequences * sequence_length), attention_block
+        pairs = attention_pairs(sequence_length, causal=self.causal and fused_attention, block=block) * sequences
         unfused = not fused_attention
         if not self.decoder_sequence_length:
             predicted = MASKED if self.family == "encoder" else 1.0
@@ -209,7 +211,7 @@ class Model:
             tokens,
             float(sequences * answer),
             pairs,
-            decoder_pairs=attention_pairs(answer, causal=fused_attention) * sequences,
+            decoder_pairs=attention_pairs(answer, causal=fused_attention, block=block) * sequences,
             cross_pairs=tokens * answer,
             unfused_attention=unfused,
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 
+from simsys.model.batch import attention_pairs
 from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind, Split
 from simsys.model.transformer_operators import memory
@@ -32,15 +34,18 @@ class WindowUse:
     tokens_held: float
 
 
-def pairs_in_window(tokens: float, window: int) -> float:
+def pairs_in_window(tokens: float, window: int, block: int = 1) -> float:
     """Return the query-key pairs of a sequence whose tokens attend to the last `window` tokens, themselves included.
 
+    Kernels compute whole blocks of queries and keys; those without any pair in the window are skipped.
+
     Example:
-        >>> pairs_in_window(4, 2), pairs_in_window(4, 8)
-        (7.0, 10.0)
+        >>> pairs_in_window(4, 2), pairs_in_window(4, 8), pairs_in_window(8, 2, block=2)
+        (7.0, 10.0, 28.0)
     """
-    inside = min(tokens, float(window))
-    return inside * (inside + 1) / 2 + (tokens - inside) * window
+    side = min(float(block), tokens)
+    seen = min(tokens, side * (1 + ceil((window - 1) / side)))  # keys of the blocks that a block of queries reads
+    return attention_pairs(seen, block=block) + (tokens - seen) * seen
 
 
 def has_windows(model: Model) -> bool:
@@ -48,13 +53,14 @@ def has_windows(model: Model) -> bool:
     return any(operator.window for block in model.kinds_of_blocks for operator in block.operators)
 
 
-def in_training(model: Model, sequence_length: int, *, fused: bool) -> Model:
+def in_training(model: Model, sequence_length: int, *, fused: bool, block: int = 1) -> Model:
     """Return the model with the cost of its windows in training on sequences of one length.
 
     Args:
         model: The model.
         sequence_length: Tokens of a sequence.
         fused: Whether attention skips pairs outside of windows; unfused attention computes and masks them.
+        block: Tokens of the blocks that it computes or skips as a whole.
     """
 
     def trained(operator: Operator) -> Operator:
@@ -63,7 +69,7 @@ def in_training(model: Model, sequence_length: int, *, fused: bool) -> Model:
         if not operator.window:
             return operator
         seen = operator.window if fused else sequence_length
-        share = pairs_in_window(sequence_length, seen) / pairs_in_window(sequence_length, sequence_length)
+        share = pairs_in_window(sequence_length, seen, block) / attention_pairs(sequence_length, block=block)
         return _scaled(operator, share)
 
     return model.with_operators(trained)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import accumulate, groupby
 from math import ceil
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from simsys.model.batch import Batch
 from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart
+from simsys.parallel.recomputed_modules import CORE, saved_elements, without_parts
 from simsys.sums import ordered_sum
 
 LOGIT_COPIES = 2
@@ -35,6 +36,22 @@ class Recompute(StrEnum):
     SELECTIVE = "selective"  # the attention core, from queries, keys and values (Korthikanti et al. 2022, §5)
     HALF = "half"  # half of each block: every second matrix product, or every second block
     FULL = "full"  # each block, from its input
+
+
+Recomputed: TypeAlias = Recompute | tuple[str, ...]
+"""A kind of recomputation, or the names of modules (`simsys.parallel.recomputed_modules`)."""
+
+
+def recomputed_parts(setting: str | tuple[str, ...]) -> Recomputed:
+    """The parts that a setting names."""
+    return Recompute(setting) if isinstance(setting, str) else tuple(setting)
+
+
+def modules_of(recompute: Recomputed) -> tuple[str, ...]:
+    """The modules that are recomputed as such: ``selective`` is the attention core."""
+    if isinstance(recompute, tuple):
+        return without_parts(recompute)
+    return (CORE,) if recompute is Recompute.SELECTIVE else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +105,7 @@ def block_memories(
     precision: Precision,
     *,
     vocab_size: float = 0.0,
-    recompute: Recompute = Recompute.NONE,
+    recompute: Recomputed = Recompute.NONE,
     weight_bytes: float = 0.0,
     gradient_bytes: float = 0.0,
 ) -> tuple[BlockMemory, ...]:
@@ -120,7 +137,7 @@ def chunk_memory(
     precision: Precision,
     *,
     vocab_size: float = 0.0,
-    recompute: Recompute = Recompute.NONE,
+    recompute: Recomputed = Recompute.NONE,
     gathered: Gathered = "none",
     weight_bytes: float = 0.0,
     gradient_bytes: float = 0.0,
@@ -201,16 +218,19 @@ def _places(blocks: Sequence[BlockMemory]) -> list[int]:
     return places
 
 
-def activation_elements(stretch: RepeatedBlock, batch: Batch, recompute: Recompute = Recompute.NONE) -> float:
+def activation_elements(stretch: RepeatedBlock, batch: Batch, recompute: Recomputed = Recompute.NONE) -> float:
     """Elements that a rank keeps of one block and one micro-batch until its backward pass."""
     if recompute is Recompute.FULL and stretch.checkpointed:
         return stretch.input_elements_per_token * batch.tokens + stretch.input_elements_per_logit * batch.logits
     if recompute is Recompute.HALF:
         both = (activation_elements(stretch, batch, other) for other in (Recompute.NONE, Recompute.FULL))
         return ordered_sum(both) / 2.0
+    modules = modules_of(recompute)
     elements = stretch.activation_elements_per_token * batch.tokens
     elements += stretch.activation_elements_per_logit * batch.logits
-    if batch.unfused_attention and recompute is Recompute.NONE:
+    if saved := saved_elements(stretch.module_elements, modules):
+        elements -= saved * batch.tokens
+    if batch.unfused_attention and recompute is not Recompute.FULL and CORE not in modules:
         elements += ordered_sum(
             operator.kept_elements_per_pair * batch.pairs(operator.pairs) for operator in stretch.operators
         )

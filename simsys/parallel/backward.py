@@ -8,10 +8,12 @@ from dataclasses import replace
 from simsys.collectives.base import CollectiveKind
 from simsys.model.batch import Batch
 from simsys.model.operators import OperatorKind, Split
-from simsys.model.work import Precision, Work, backward_work, forward_work
-from simsys.parallel.activations import Recompute
+from simsys.model.work import Precision, Work, backward_work
+from simsys.parallel.activations import Recompute, modules_of
+from simsys.parallel.elementwise import work_of
 from simsys.parallel.passes import RepeatedBlock
 from simsys.parallel.plan import Part, StepSettings
+from simsys.parallel.recomputed_modules import runs_again
 from simsys.parallel.segments import Exchange, Segment
 
 FIVE_FOR_FOUR = 1.25
@@ -53,20 +55,25 @@ def part_of(
 
 
 def recomputed(stretch: RepeatedBlock, forward: Sequence[Part], batch: Batch, settings: StepSettings) -> list[Part]:
-    """Recomputation before the backward pass of a block: all of it with its exchanges, or its attention core."""
+    """Recomputation before the backward pass of a block: all of it, or some modules, with their exchanges.
+
+    An exchange belongs to the operator before it. The host launches all kernels again but attention, whose launch is
+    neglected.
+    """
     if settings.recompute is Recompute.FULL and stretch.checkpointed:
         return list(forward)
     if settings.recompute is Recompute.HALF and stretch.checkpointed:
         return [Part(_half(part.work)) for part in forward if part.computes]
-    if settings.recompute is not Recompute.SELECTIVE:
-        return []
+    modules = modules_of(settings.recompute)
     parts = []
     for segment in stretch.segments:
-        core = [operator for operator in segment.operators if operator.kind is OperatorKind.ATTENTION]
-        if core:
-            work = forward_work(core, batch, settings.precision, layers=0.0)
-            exchange = segment.exchange if segment.overlapped else None
-            parts.append(part_of(work, exchange, batch, settings.precision, overlapped=segment.overlapped))
+        again = [operator for operator in segment.operators if runs_again(operator, modules)]
+        if again:
+            launched = sum(operator.kind is not OperatorKind.ATTENTION for operator in again)
+            work = work_of(again, batch, settings, layers=segment.layers * launched / len(segment.operators))
+            exchange = segment.exchange if again[-1] is segment.operators[-1] else None
+            overlapped = segment.overlapped and exchange is not None
+            parts.append(part_of(work, exchange, batch, settings.precision, overlapped=overlapped))
     return parts
 
 

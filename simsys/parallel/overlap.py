@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 from simsys.parallel.segments import Exchange, Segment
 
+Beside: TypeAlias = Literal["nothing", "computation", "shared_experts"]
+"""What hides the all-to-alls of experts: computation of other micro-batches, or shared experts."""
 TWICE = 2.0
 """The backward pass sends keys, values and their gradients; or gathers again and scatters gradients."""
 
@@ -84,6 +87,32 @@ def beside_computation(segments: Sequence[Segment]) -> list[Segment]:
         else segment
         for segment in segments
     ]
+
+
+def beside_shared_experts(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments with shared experts beside the all-to-alls of routed ones.
+
+    Their first product and activation run while tokens are sent, their last product while results return (Megatron
+    Core: ``moe_shared_expert_overlap``, without tensor parallelism).
+    """
+    found: list[Segment] = []
+    waiting: list[Operator] = []  # the last product, until results return
+    for segment in segments:
+        if segment.exchange is None or segment.exchange.kind is not CollectiveKind.ALL_TO_ALL:
+            found.append(segment)
+            continue
+        shared = [operator for operator in segment.operators if operator.name.startswith("shared_")]
+        rest = tuple(operator for operator in segment.operators if operator not in shared)
+        beside, waiting = (shared[:-1], shared[-1:]) if shared else (waiting, [])
+        found += [Segment(rest), Segment(tuple(beside), segment.exchange, overlapped=True)] if beside else [segment]
+    return found
+
+
+def all_to_alls_beside(segments: Sequence[Segment], beside: Beside) -> list[Segment]:
+    """The segments with what hides the all-to-alls of experts."""
+    if beside == "computation":
+        return beside_computation(segments)
+    return beside_shared_experts(segments) if beside == "shared_experts" else list(segments)
 
 
 def _can_follow(exchange: Exchange | None, operators: Sequence[Operator]) -> bool:

@@ -9,7 +9,8 @@ from itertools import groupby
 
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
-from simsys.parallel.overlap import beside_computation, overlapped, ring_attention
+from simsys.parallel.overlap import Beside, all_to_alls_beside, overlapped, ring_attention
+from simsys.parallel.recomputed_modules import discarded, modules_in
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 from simsys.sums import ordered_sum
 
@@ -31,6 +32,7 @@ class RepeatedBlock:
         input_elements_per_logit: Input elements per decoder token.
         shared_elements_per_token: The rank's share of `Block.shared_elements_per_token`.
         spread: As `Block.spread`.
+        module_elements: By module, kept elements per token that its recomputation saves.
     """
 
     name: str
@@ -45,6 +47,7 @@ class RepeatedBlock:
     input_elements_per_logit: float = 0.0
     shared_elements_per_token: float = 0.0
     spread: bool = False
+    module_elements: tuple[tuple[str, float], ...] = ()
 
     @cached_property
     def checkpointed(self) -> bool:
@@ -85,7 +88,8 @@ def apart(stretch: RepeatedBlock) -> list[tuple[RepeatedBlock, str]]:
     sent = [i for i, s in enumerate(stretch.segments) if s.exchange is not None and s.exchange.over == "expert"]
     if not sent:
         return [(stretch, "data")]
-    first, last = sent[0] + 1, sent[-1] + 1
+    routed = any(operator.expert_ranks > 1 for operator in stretch.segments[sent[-1]].operators)
+    first, last = sent[0] + 1, sent[-1] + routed
     after = stretch.segments[last:]
     parts = [
         (replace(stretch, segments=stretch.segments[:first]), "data"),
@@ -184,7 +188,7 @@ def forward_pass(
     experts: Experts | None = None,
     context_degree: int = 1,
     overlap: bool = False,
-    expert_overlap: bool = False,
+    beside: Beside = "nothing",
 ) -> ForwardPass:
     """The forward pass of `model` as one of `tensor_degree` ranks runs it.
 
@@ -195,10 +199,10 @@ def forward_pass(
         experts: Division of routed experts; by default every rank holds all.
         context_degree: Parts of each sequence; keys and values go around their ranks.
         overlap: Overlap the exchanges of sequence parallelism with the adjacent matrix products.
-        expert_overlap: Overlap the all-to-alls of experts with computation.
+        beside: What overlaps with the all-to-alls of experts.
     """
     degrees = tensor_degree, sequence_parallel, experts, context_degree
-    return _forward_pass(_TheModel(model), *degrees, overlap, expert_overlap)
+    return _forward_pass(_TheModel(model), *degrees, overlap, beside)
 
 
 class _TheModel:
@@ -224,7 +228,7 @@ def _forward_pass(
     experts: Experts | None,
     context_degree: int,
     overlap: bool,
-    expert_overlap: bool,
+    beside: Beside,
 ) -> ForwardPass:
     model = key.model
     stretches: list[RepeatedBlock] = []
@@ -236,9 +240,7 @@ def _forward_pass(
         segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
         if overlap:
             segments = overlapped(segments, tensor_degree)
-        if expert_overlap:
-            segments = beside_computation(segments)
-        segments = with_layers(ring_attention(segments, context_degree))
+        segments = with_layers(ring_attention(all_to_alls_beside(segments, beside), context_degree))
         stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
         if experts is not None:
             stretch = _with_load(stretch, block, tensor_degree, experts)
@@ -249,8 +251,15 @@ def _forward_pass(
 
 def _with_load(stretch: RepeatedBlock, block: Block, tensor_degree: int, experts: Experts) -> RepeatedBlock:
     """A copy with the kept activations of the busiest rank."""
-    more = (experts.load - 1.0) * block.routed_activation_elements_per_token / tensor_degree
-    return replace(stretch, activation_elements_per_token=stretch.activation_elements_per_token + more)
+    more = (experts.load - 1.0) / tensor_degree
+    kept = stretch.activation_elements_per_token + more * block.routed_activation_elements_per_token
+    return replace(
+        stretch,
+        activation_elements_per_token=kept,
+        module_elements=tuple(
+            (module, elements + more * discarded(block, module)[2]) for module, elements in stretch.module_elements
+        ),
+    )
 
 
 def _stretch(
@@ -273,6 +282,11 @@ def _stretch(
         input_elements_per_logit=previous.output_elements_per_logit / by_tokens if previous and shared else 0.0,
         shared_elements_per_token=shared / by_tokens,
         spread=block.spread,
+        module_elements=tuple(
+            (module, _kept_elements(divided + whole, whole, tensor_degree, by_tokens))
+            for module in modules_in(block.operators)
+            for divided, whole, _ in [discarded(block, module)]
+        ),
     )
 
 

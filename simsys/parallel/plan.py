@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.work import Precision, Work
-from simsys.parallel.activations import NOTHING, BlockMemory, ChunkMemory, Recompute
+from simsys.parallel.activations import NOTHING, BlockMemory, ChunkMemory, Recompute, Recomputed
 from simsys.parallel.compression import Matrix
 from simsys.sums import ordered_sum
 
@@ -185,7 +185,7 @@ class StepSettings:
     sequence_parallel: bool = False
     backward_layers_ratio: float = 2.0
     split_backward: bool = False
-    recompute: Recompute = Recompute.NONE
+    recompute: Recomputed = Recompute.NONE
     loss_bytes_per_logit: float = 0.0
     per_step_s: float = 0.0
     attention_effort: float = 1.0

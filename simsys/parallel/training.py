@@ -6,12 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
-from simsys.model.adapters import dequantized
 from simsys.model.batch import Batch
 from simsys.model.model import Model
 from simsys.model.operators import Operator, OperatorKind
-from simsys.model.work import FP32_BYTES, Kernel, Precision, Work, both_passes_flop, forward_work, training_work
-from simsys.parallel.activations import BlockMemory, Recompute, block_memories, chunk_memory
+from simsys.model.work import FP32_BYTES, Kernel, Precision, Work, both_passes_flop, forward_work
+from simsys.parallel.activations import (
+    BlockMemory,
+    Recompute,
+    Recomputed,
+    block_memories,
+    chunk_memory,
+    modules_of,
+)
 from simsys.parallel.backward import (
     again_in_attention,
     backward_parts,
@@ -22,23 +28,19 @@ from simsys.parallel.backward import (
     recomputed,
 )
 from simsys.parallel.compression import weight_matrices
-from simsys.parallel.elementwise import carried_out
+from simsys.parallel.elementwise import work_of
 from simsys.parallel.optimizer import update_work
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart, is_checkpointed
 from simsys.parallel.plan import Block, Part, StepSettings, TrainingPlan
+from simsys.parallel.recomputed_modules import runs_again
 from simsys.sums import ordered_sum
 
-EAGER_SCORES = 3.0
-"""What scores in 16 bit move if scaling, mask, softmax in fp32 and the cast back are kernels of their own.
-
-That is 24 bytes for each instead of 8, without dropout.
-"""
 ACCUMULATION_BYTES = 8.0
 """What adding a micro-batch's gradients to those before moves for each weight: both in 16 bit are read, their sum
 written, or it is added in 32 bit along with the product that makes it (Megatron-LM: gradient_accumulation_fusion)."""
 
-RECOMPUTED_SHARE = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.HALF: 0.5, Recompute.FULL: 1.0}
-"""Recomputed share of the covered forward work, by kind of recomputation (`simsys.parallel.backward`)."""
+RECOMPUTED_SHARE = {Recompute.NONE: 0.0, Recompute.HALF: 0.5, Recompute.FULL: 1.0}
+"""Recomputed share of the forward work of whole blocks, by kind of recomputation (`simsys.parallel.backward`)."""
 
 
 def training_plan(
@@ -125,7 +127,7 @@ def model_flop(model: Model, batch: Batch) -> float:
     return ordered_sum(both_passes_flop(block.operators, block.backward_flop_ratio, batch) for block in model.blocks)
 
 
-def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
+def recomputed_flop(model: Model, batch: Batch, recompute: Recomputed) -> float:
     """FLOP of recomputation in the backward pass over `batch`, summed over all ranks.
 
     Args:
@@ -133,14 +135,15 @@ def recomputed_flop(model: Model, batch: Batch, recompute: Recompute) -> float:
         batch: The batch of the passes.
         recompute: The recomputed parts.
     """
-    flop = 0.0
+    flop, modules = 0.0, modules_of(recompute)
     for block in model.blocks:
         operators: Sequence[Operator] = block.operators
-        if recompute is Recompute.SELECTIVE:
-            operators = [operator for operator in operators if operator.kind is OperatorKind.ATTENTION]
+        if modules:
+            operators = [operator for operator in operators if runs_again(operator, modules)]
         elif not is_checkpointed(operators):
             continue
-        flop += RECOMPUTED_SHARE[recompute] * forward_work(operators, batch, Precision()).flop
+        share = RECOMPUTED_SHARE[recompute] if isinstance(recompute, Recompute) and not modules else 1.0
+        flop += share * forward_work(operators, batch, Precision()).flop
     return flop
 
 
@@ -167,17 +170,7 @@ def _block(
 ) -> Block:
     """Segments of a stretch that belong to one set of ranks, with their forward and backward work."""
     precision = settings.precision
-    works = [
-        training_work(
-            dequantized(
-                forward_work(carried_out(s.operators, settings), batch, precision, layers=s.layers), s.operators
-            ),
-            attention=settings.attention_effort,
-            scores=EAGER_SCORES if settings.eager_scores else 1.0,
-            memory=settings.elementwise,
-        )
-        for s in stretch.segments
-    ]
+    works = [work_of(s.operators, batch, settings, layers=s.layers) for s in stretch.segments]
     loss = _loss_kernel(stretch, batch, settings, vocab_size)
     forward = [
         part_of(work, None if keeps_logits(each) else each.exchange, batch, precision, overlapped=each.overlapped)

@@ -99,6 +99,8 @@ class DeviceSpec:
             bandwidth times the efficiency of the optimizer; 0 if unknown.
         host_speed: Speed of a host core relative to the hosts of engines' host times.
         kernel_gap: Gaps between kernels of a serving step relative to the device of engines' times per layer.
+        matrix_unit: Edge of a systolic array, to whose multiples both sides of stationary tiles are padded; 0 for
+            units so small that it does not matter.
     """
 
     name: str
@@ -116,6 +118,7 @@ class DeviceSpec:
     host_update_bytes_per_s: float = 0.0
     host_speed: float = 1.0
     kernel_gap: float = 1.0
+    matrix_unit: int = 0
     speed: float = 1.0
 
 
@@ -141,7 +144,7 @@ def kernel_bounds(spec: DeviceSpec, kernel: Kernel) -> tuple[float, float]:
     Raises:
         InfeasibleError: As `kernel_seconds`.
     """
-    aligned = alignment(kernel.columns, kernel.inner)
+    aligned = alignment(kernel.columns, kernel.inner, spec.matrix_unit)
     rates = KernelRates(spec, kernel.kind, kernel.dtype, aligned, kernel.grouped, kernel.role)
     return rates.bounds(kernel.flop * kernel.effort, kernel.nbytes, kernel.rows, kernel.launches)
 
@@ -205,16 +208,31 @@ def _curve(spec: DeviceSpec, kind: str, dtype: str) -> EfficiencyCurve:
     return curves.get(dtype) or curves["default"]
 
 
-def alignment(columns: int, inner: int) -> float:
+def alignment(columns: int, inner: int, unit: int = 0) -> float:
     """The share of the speed of a matrix product that the alignment of its rows leaves.
+
+    A systolic array holds a tile of k x n weights, padded to its edges, while rows stream through it. In attention,
+    the head size is an edge of both products.
 
     Args:
         columns: Columns n.
         inner: Inner dimension k.
+        unit: Edge of a systolic array; 0 without one.
+
+    Example:
+        >>> alignment(4096, 4096, 256), alignment(0, 64, 256), alignment(384, 256, 256)
+        (1.0, 0.25, 0.75)
     """
+    if unit:
+        return _filled(columns, unit) * _filled(inner, unit)
     if _unaligned(inner):
         return UNALIGNED_INNER
     return UNALIGNED if _unaligned(columns) else 1.0
+
+
+def _filled(elements: int, unit: int) -> float:
+    """The share of a systolic array that a side of a tile fills."""
+    return elements / (-(-elements // unit) * unit) if elements else 1.0
 
 
 def _unaligned(elements: int) -> bool:

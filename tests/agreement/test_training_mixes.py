@@ -112,7 +112,7 @@ def mixes(draw: st.DrawFn) -> dict[str, Any]:
         "schedule": schedule,
         "sequence_parallel": tensor > 1 and draw(st.booleans()),
         "scatter_gather": draw(st.booleans()),
-        "recompute": draw(st.sampled_from(["none", "selective", "full"])),
+        "recompute": draw(st.sampled_from(["none", "selective", "full", ["layernorm", "mlp"]])),
         "order": draw(st.sampled_from(["tp-cp-ep-dp-pp", "pp-dp-tp", "dp-cp-tp-pp"])),
     }
     chosen["tp_overlap"] = chosen["sequence_parallel"] and draw(st.booleans())

@@ -112,7 +112,7 @@ def test_sizes_of_several_models_have_different_arguments() -> None:
 
     found = {each.architecture.name: model_arguments(each.architecture) for each in listed_models()}
     assert found["BERT-Large"] is None
-    assert found["DeepSeek-V3"] is None
+    assert found["Nemotron-3-Super"] is None
     assert found["Llama3-8B"] != found["Llama-3.1-8B"]
     assert found["Mixtral-8x7B"] is not None
     assert found["Mixtral-8x7B"]["num-experts"] == 8
@@ -123,6 +123,26 @@ def test_sizes_of_several_models_have_different_arguments() -> None:
 def test_a_model_that_megatron_has_no_arguments_for_is_named() -> None:
     config = scenario("megatron", parallelism={}).model_copy(update={"model": ModelConfig(name="T5-11B")})
     assert "T5-11B cannot be expressed" in refused(config, "torchrun-megatron")["model.name"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["layernorm", "mlp"], "--recompute-granularity selective \\\n  --recompute-modules layernorm mlp"),
+        (["mlp"], "--recompute-modules mlp"),
+        ("selective", "--recompute-granularity selective"),
+        ("full", "--recompute-method uniform"),
+    ],
+)
+def test_recomputed_modules_of_megatron(given: Any, words: str) -> None:
+    config = scenario("megatron", parallelism={"strategy": "ZERO1"}, activation_recompute=given)
+    (file,) = emit(config, "torchrun-megatron")
+    assert words in file.text
+    again = read_back("torchrun-megatron", [file], config)
+    assert again.training is not None
+    assert again.training.activation_recompute == (given if isinstance(given, str) else tuple(given))
+    half = scenario("megatron", parallelism={"strategy": "ZERO1"}, activation_recompute="half")
+    assert "half cannot be expressed" in refused(half, "torchrun-megatron")["training.activation_recompute"]
 
 
 def test_the_json_of_deepspeed() -> None:
@@ -193,3 +213,25 @@ def test_scripts_are_valid_shell(tmp_path: Path) -> None:
         for file in emit(scenario(ENGINES[target]), target):
             (tmp_path / file.name).write_text(file.text)
             subprocess.run(["bash", "-n", str(tmp_path / file.name)], check=True)
+
+
+def test_a_mixture_with_latent_attention_and_shared_experts_in_megatron() -> None:
+    parallelism = {"strategy": "EP_ZERO1", "ep_degree": 8, "shared_expert_overlap": True}
+    settings = {"parallelism": parallelism, "activation_recompute": ["mla_up_proj", "moe_act"], "mtp_layers": 1}
+    config = scenario("megatron", **settings)
+    config = config.model_copy(update={"model": ModelConfig(name="DeepSeek-V3", sequence_length=4096)})
+    (file,) = emit(config, "torchrun-megatron")
+    for option in (
+        "--moe-shared-expert-overlap",
+        "--recompute-modules mla_up_proj moe_act",
+        "--mtp-num-layers 1",
+        "--multi-latent-attention",
+        "--moe-shared-expert-intermediate-size 2048",
+        "--moe-layer-freq '([0]*3+[1]*58)'",
+    ):
+        assert option in file.text
+    again = read_back("torchrun-megatron", [file], config)
+    assert again.parallelism == config.parallelism.model_copy(update={"dp_degree": 16})
+    assert again.training is not None
+    assert (again.training.mtp_layers, again.training.activation_recompute) == (1, ("mla_up_proj", "moe_act"))
+    assert again.model.name == "DeepSeek-V3"

@@ -21,7 +21,7 @@ TRAINING: dict[str, tuple[Any, ...]] = {
     "precision": ("fp32", "fp16", "bf16", "fp8"),
     "optimizer": ("adam", "sgd"),
     "fused_optimizer": (True, False),
-    "activation_recompute": ("none", "selective", "half", "full"),
+    "activation_recompute": ("none", "selective", "half", "full", ["layernorm", "mlp"]),
     "attention": ("fused", "flash2", "unfused", "eager"),
     "norms": ("fused", "eager"),
     "checkpoint": (

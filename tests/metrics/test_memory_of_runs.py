@@ -32,7 +32,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
         "data": data,
         "schedule": draw(st.sampled_from(["1f1b", "gpipe", "zero_bubble"])),
         "sequence_parallel": tensor > 1 and draw(st.booleans()),
-        "recompute": draw(st.sampled_from(["none", "selective", "full"])),
+        "recompute": draw(st.sampled_from(["none", "selective", "full", ["layernorm", "mlp"]])),
         "micro_batches": draw(st.integers(1, 6)),
         "lod": draw(st.sampled_from(["high", "medium"])),
     }

@@ -47,6 +47,18 @@ def test_modules_lie_with_the_head_on_the_last_stage() -> None:
     assert more[1] - plain[1] == pytest.approx(4 * layer, rel=1e-6)
 
 
+def test_a_module_of_a_hybrid_has_attention_and_experts() -> None:
+    model = load_model("Nemotron-3-Super")
+    more = with_predicted_tokens(model, 1)
+    module = more.blocks[-2]
+    names = [operator.name for operator in module.operators]
+    assert len(set(names)) == len(names)
+    assert {"attention", "attention_output", "router", "experts_down", "lm_head"} <= set(names)
+    layers = {block.name: block.parameters for block in model.blocks}
+    own = 2 * 4096 * 4096 + 3 * 4096  # the projection, two norms and the head's
+    assert module.parameters == layers["attention_layer"] + layers["moe_layer"] + own
+
+
 def test_encoders_have_no_next_tokens() -> None:
     with pytest.raises(UsageError, match="mtp_layers needs a decoder"):
         with_predicted_tokens(load_model("BERT-Base"), 1)

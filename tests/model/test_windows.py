@@ -57,6 +57,25 @@ def test_pairs_are_those_of_each_token(tokens: int, window: int) -> None:
     assert pairs_in_window(tokens, window) == sum(min(place, window) for place in range(1, tokens + 1))
 
 
+@pytest.mark.parametrize(("tokens", "window", "block"), [(8, 2, 2), (16, 5, 4), (16, 4, 4), (16, 1, 4), (16, 99, 4)])
+def test_kernels_compute_whole_blocks(tokens: int, window: int, block: int) -> None:
+    def seen(queries: int, keys: int) -> bool:
+        return any(0 <= q - k < window for q in range(queries, queries + block) for k in range(keys, keys + block))
+
+    starts = range(0, tokens, block)
+    expected = block**2 * sum(seen(queries, keys) for queries in starts for keys in starts)
+    assert pairs_in_window(tokens, window, block) == expected
+
+
+def test_training_computes_the_blocks_that_windows_cut() -> None:
+    trained = in_training(WINDOWED, 1024, fused=True, block=256)
+    batch = trained.training_batch(1, 1024, attention_block=256)
+    whole = MODEL.training_batch(1, 1024, attention_block=256)
+    assert whole.attention_pairs == 10 * 256**2
+    hidden = 10 * 256**2 - 7 * 256**2  # a window of 128 tokens reaches into one block before the own
+    assert flop(MODEL, whole) - flop(trained, batch) == pytest.approx(6 * hidden * FLOP_PER_PAIR, rel=1e-9)
+
+
 @pytest.mark.parametrize("length", [64, 128, 1000])
 def test_training_computes_the_pairs_within_windows(length: int) -> None:
     trained = in_training(WINDOWED, length, fused=True)

@@ -47,6 +47,16 @@ def gemm(flop: float, nbytes: float, rows: float = 4096.0, dtype: str = "bf16") 
     return Kernel(OperatorKind.GEMM, flop, nbytes, rows=rows, dtype=dtype)
 
 
+def test_systolic_arrays_pad_both_sides_of_a_tile() -> None:
+    spec, kernel = replace(SPEC, matrix_unit=256), gemm(100e12, 0.0)
+    whole = kernel_seconds(spec, kernel._replace(columns=512, inner=4096))
+    assert whole == kernel_seconds(SPEC, kernel)
+    assert kernel_seconds(spec, kernel._replace(columns=384, inner=4096)) == pytest.approx(whole / 0.75)
+    assert kernel_seconds(spec, kernel._replace(columns=384, inner=128)) == pytest.approx(whole / 0.75 / 0.5)
+    attention = Kernel(OperatorKind.ATTENTION, 100e12, 0.0, inner=64)
+    assert kernel_seconds(spec, attention) == pytest.approx(4 * kernel_seconds(SPEC, attention))
+
+
 def test_products_of_experts_have_their_own_curve_if_any() -> None:
     plain = gemm(100e12, 0.0, dtype="fp8")
     assert kernel_seconds(SPEC, plain._replace(grouped=True)) == kernel_seconds(SPEC, plain)

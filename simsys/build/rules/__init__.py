@@ -21,6 +21,7 @@ from simsys.build.rules import (
     serving,
     stages,
     strategy,
+    training_kernels,
     unequal_gpus,
     workload,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "serving",
     "stages",
     "strategy",
+    "training_kernels",
     "unequal_gpus",
     "workload",
 ]

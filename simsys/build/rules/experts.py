@@ -24,6 +24,7 @@ LOADS = {
     "expert_capacity_factor": None,
     "expert_dispatch": "all_to_all",
     "expert_overlap": False,
+    "shared_expert_overlap": False,
 }
 """Settings that have an effect only with expert parallelism, and their defaults."""
 
@@ -38,7 +39,10 @@ def loads(parts: Parts, found: Findings) -> None:
             divided = degree(parts.config, parts.cluster, "ep_degree", 2)
             suggestion = Suggestion([divided, [{f"parallelism.{key}": default}]], "write {}")
             found.error(("parallelism", key), message, suggestion=suggestion)
-    for key, instead in (("expert_dispatch", "serving.experts.dispatch"), ("expert_overlap", "two_batch_overlap")):
+    for key, instead in (
+        ("expert_dispatch", "serving.experts.dispatch"),
+        *((key, "two_batch_overlap") for key in ("expert_overlap", "shared_expert_overlap")),
+    ):
         if given.ep_degree > 1 and parts.config.serving is not None and getattr(given, key) != LOADS[key]:
             found.error(("parallelism", key), f"{key} is for training; write {instead} of serving.experts")
     if given.ep_degree > 1 and parts.config.serving is not None and given.expert_capacity_factor is not None:

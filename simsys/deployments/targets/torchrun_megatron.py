@@ -142,6 +142,38 @@ class StageLayers(Correspondence):
         return {self.paths[0]: [first, *each, last]}
 
 
+@dataclass(frozen=True)
+class Recomputation(Correspondence):
+    """Recomputed activations: those of each layer, of the attention core, or of modules by name."""
+
+    paths: ClassVar[tuple[str, ...]] = ("training.activation_recompute",)
+    options: ClassVar[tuple[str, ...]] = tuple(
+        f"recompute-{name}" for name in ("granularity", "method", "num-layers", "modules")
+    )
+    kinds: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "none": (),
+        "selective": ("selective",),
+        "full": ("full", "uniform", 1),
+    }
+
+    def write(self, settings: Settings, deployment: Deployment) -> Options:
+        """The granularity, and what belongs to it."""
+        given = settings.get(self.paths[0], "none")
+        if not isinstance(given, str):
+            return {self.options[0]: "selective", self.options[3]: list(given)}
+        if given not in self.kinds:
+            message = f"{given} cannot be expressed; possible: selective, full, or a list of modules"
+            raise InexpressibleError(self.paths[0], message)
+        return dict(zip(self.options, self.kinds[given], strict=False))
+
+    def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
+        """The kind, or the modules."""
+        kind, modules = options.get(self.options[0]), options.get(self.options[3])
+        if kind != "selective" or modules is None:
+            return {self.paths[0]: kind} if kind in self.kinds else {}
+        return {self.paths[0]: modules if isinstance(modules, list) else [modules]}
+
+
 PROCESSES = Processes(
     *LAUNCHER, ("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size")
 )
@@ -155,6 +187,8 @@ TABLE: tuple[Correspondence, ...] = (
     Option("parallelism.cp_degree", "context-parallel-size"),
     Option("parallelism.ep_degree", "expert-model-parallel-size"),
     Option("parallelism.expert_tp_degree", "expert-tensor-parallel-size"),
+    switch("parallelism.expert_overlap", "overlap-moe-expert-parallel-comm", None),
+    switch("parallelism.shared_expert_overlap", "moe-shared-expert-overlap", None),
     Option("parallelism.expert_capacity_factor", "moe-expert-capacity-factor"),
     Option("parallelism.pp_stages", "pipeline-model-parallel-size"),
     switch("parallelism.scatter_gather", None, "no-scatter-gather-tensors-in-pipeline"),
@@ -176,17 +210,12 @@ TABLE: tuple[Correspondence, ...] = (
         always=True,
     ),
     Choice("training.optimizer", {"adam": {}, "sgd": {"optimizer": "sgd"}}),
-    Choice(
-        "training.activation_recompute",
-        {
-            "selective": {"recompute-granularity": "selective"},
-            "full": {"recompute-granularity": "full", "recompute-method": "uniform", "recompute-num-layers": 1},
-        },
-    ),
+    Recomputation(),
     Choice(
         "training.attention",
         {"flash2": {"attention-backend": "flash"}, "unfused": {"attention-backend": "unfused"}},
     ),
+    Option("training.mtp_layers", "mtp-num-layers"),
     Option("training.checkpoint.interval", "save-interval"),
     switch("training.checkpoint.asynchronous", "async-save", None),
     switch("training.options.reduce_in_half", "grad-reduce-in-bf16", None),

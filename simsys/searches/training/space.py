@@ -35,7 +35,7 @@ class Variant(NamedTuple):
     schedule: str
     virtual: int
     samples: int
-    recompute: str
+    recompute: str | tuple[str, ...]
     kind: str
 
 
@@ -67,7 +67,7 @@ class Axes:
     schedules: tuple[str, ...]
     kinds: tuple[str, ...]
     samples: tuple[int, ...]
-    recompute: tuple[str, ...]
+    recompute: tuple[str | tuple[str, ...], ...]
     sequence_parallel: tuple[bool, ...] | None
     layers: int
     gpus_per_node: int = 1

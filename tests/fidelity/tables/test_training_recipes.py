@@ -31,3 +31,32 @@ def test_the_largest_tensor_parallel_degree_is_that_of_the_gpu() -> None:
     rows = [row(group="mlperf_llama2_70b_lora", gpu=gpu) for gpu in ("H100-SXM-80GB", "H200", "GB200")]
     assert [largest_tensor(each) for each in rows] == [4, 2, 1]
     assert largest_tensor(row(group="mine", gpu="H100")) is None
+
+
+def test_stages_of_deepseek_v3_have_the_layers_of_its_recipe() -> None:
+    cells = {"group": "megatron_bridge_moe", "model": "DeepSeekV3", "gpu": "GB200", "pp": "4", "virtual_stages": "4"}
+    layers = with_recipe(row(**cells), {})["parallelism"]["stage_layers"]
+    assert (len(layers), sum(layers), layers[-1]) == (16, 61, 1)
+    hopper = {**cells, "gpu": "H100-SXM-80GB", "pp": "8"}
+    layers = with_recipe(row(**hopper), {})["parallelism"]["stage_layers"]
+    assert (len(layers), sum(layers), layers[0], layers[-1]) == (32, 61, 1, 0)
+
+
+def test_nemotron_3_super_predicts_two_further_tokens() -> None:
+    found = with_recipe(row(group="megatron_bridge_moe", model="Nemotron_3_Super", gpu="GB200"), {})
+    assert found["training"]["mtp_layers"] == 2
+    assert "training" not in with_recipe(row(group="megatron_bridge_moe", model="Nemotron_3_Nano", gpu="GB200"), {})
+
+
+def test_modules_that_recipes_recompute() -> None:
+    def recomputed(**cells: str) -> object:
+        return with_recipe(row(**cells), {}).get("training", {}).get("activation_recompute")
+
+    bridge = {"group": "megatron_bridge_moe", "precision": "mxfp8", "pp": "4"}
+    assert recomputed(**bridge, model="DeepSeekV3", gpu="GB200", notes="26.06 NeMo Container") == ["mla_up_proj"]
+    assert recomputed(**bridge, model="DeepSeekV3", gpu="GB300", notes="26.06 NeMo Container") == "none"
+    hopper = {**bridge, "model": "DeepSeekV3", "gpu": "H100-SXM-80GB", "pp": "8", "notes": "25.09 NeMo Container"}
+    assert recomputed(**hopper) == ["mla_up_proj", "mlp"]
+    assert recomputed(**bridge, model="GPT OSS 120B", gpu="B200", notes="26.04") == ["layernorm", "moe_act"]
+    assert recomputed(**bridge, model="Qwen3_235B_a22B", gpu="B200", notes="26.04") is None
+    assert recomputed(group="tpu_ironwood", model="LLAMA3.1-70B") == ["layernorm", "mlp"]
