@@ -26,7 +26,7 @@ from simsys.model.work import FP32_BYTES, Precision
 from simsys.parallel.activations import recomputed_parts
 from simsys.parallel.expert_load import expected_copies
 from simsys.parallel.layout import Layout
-from simsys.parallel.overlap import Beside
+from simsys.parallel.overlap import OverlappedWith
 from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.plan import StepSettings, TrainingPlan
@@ -109,11 +109,11 @@ class TrainingSetup:
             experts=self._experts(load) if self.layout.expert > 1 else None,
             context_degree=self.layout.context,
             overlap=self.config.parallelism.tp_overlap,
-            beside=self._beside,
+            overlapped_with=self._overlapped_with,
         )
 
     @property
-    def _beside(self) -> Beside:
+    def _overlapped_with(self) -> OverlappedWith:
         """What hides the all-to-alls of experts."""
         given = self.config.parallelism
         return (

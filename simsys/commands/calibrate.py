@@ -56,7 +56,7 @@ def calibrate(
     cases, kernels = _read(files)
     command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
     if cases:
-        with CountedProgress("calibrate", "runs of this round") as progress:
+        with CountedProgress("calibrate, this round", "runs") as progress:
             found = fit_profiles(
                 cases,
                 kernels,

@@ -19,7 +19,7 @@ from simsys.collectives.base import CollectiveKind
 from simsys.model.operators import Operator, OperatorKind, Pairs, Split
 from simsys.parallel.segments import Exchange, Segment
 
-Beside: TypeAlias = Literal["nothing", "computation", "shared_experts"]
+OverlappedWith: TypeAlias = Literal["nothing", "computation", "shared_experts"]
 """What hides the all-to-alls of experts: computation of other micro-batches, or shared experts."""
 TWICE = 2.0
 """The backward pass sends keys, values and their gradients; or gathers again and scatters gradients."""
@@ -73,7 +73,7 @@ def overlapped(segments: Sequence[Segment], degree: int) -> list[Segment]:
     return cut
 
 
-def beside_computation(segments: Sequence[Segment]) -> list[Segment]:
+def overlapped_with_computation(segments: Sequence[Segment]) -> list[Segment]:
     """The segments with each all-to-all of experts beside the computation before it.
 
     A pipeline stage alternates forward and backward passes of different micro-batches, and while the tokens of one are
@@ -89,7 +89,7 @@ def beside_computation(segments: Sequence[Segment]) -> list[Segment]:
     ]
 
 
-def beside_shared_experts(segments: Sequence[Segment]) -> list[Segment]:
+def overlapped_with_shared_experts(segments: Sequence[Segment]) -> list[Segment]:
     """The segments with shared experts beside the all-to-alls of routed ones.
 
     Their first product and activation run while tokens are sent, their last product while results return (Megatron
@@ -103,16 +103,16 @@ def beside_shared_experts(segments: Sequence[Segment]) -> list[Segment]:
             continue
         shared = [operator for operator in segment.operators if operator.name.startswith("shared_")]
         rest = tuple(operator for operator in segment.operators if operator not in shared)
-        beside, waiting = (shared[:-1], shared[-1:]) if shared else (waiting, [])
-        found += [Segment(rest), Segment(tuple(beside), segment.exchange, overlapped=True)] if beside else [segment]
+        hidden, waiting = (shared[:-1], shared[-1:]) if shared else (waiting, [])
+        found += [Segment(rest), Segment(tuple(hidden), segment.exchange, overlapped=True)] if hidden else [segment]
     return found
 
 
-def all_to_alls_beside(segments: Sequence[Segment], beside: Beside) -> list[Segment]:
+def with_expert_overlap(segments: Sequence[Segment], overlapped_with: OverlappedWith) -> list[Segment]:
     """The segments with what hides the all-to-alls of experts."""
-    if beside == "computation":
-        return beside_computation(segments)
-    return beside_shared_experts(segments) if beside == "shared_experts" else list(segments)
+    if overlapped_with == "computation":
+        return overlapped_with_computation(segments)
+    return overlapped_with_shared_experts(segments) if overlapped_with == "shared_experts" else list(segments)
 
 
 def _can_follow(exchange: Exchange | None, operators: Sequence[Operator]) -> bool:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator
-from simsys.parallel.overlap import Beside, all_to_alls_beside, overlapped, ring_attention
+from simsys.parallel.overlap import OverlappedWith, overlapped, ring_attention, with_expert_overlap
 from simsys.parallel.recomputed_modules import discarded, modules_in
 from simsys.parallel.segments import Experts, Segment, block_segments, with_layers
 from simsys.sums import ordered_sum
@@ -188,7 +188,7 @@ def forward_pass(
     experts: Experts | None = None,
     context_degree: int = 1,
     overlap: bool = False,
-    beside: Beside = "nothing",
+    overlapped_with: OverlappedWith = "nothing",
 ) -> ForwardPass:
     """The forward pass of `model` as one of `tensor_degree` ranks runs it.
 
@@ -199,10 +199,10 @@ def forward_pass(
         experts: Division of routed experts; by default every rank holds all.
         context_degree: Parts of each sequence; keys and values go around their ranks.
         overlap: Overlap the exchanges of sequence parallelism with the adjacent matrix products.
-        beside: What overlaps with the all-to-alls of experts.
+        overlapped_with: What overlaps with the all-to-alls of experts.
     """
     degrees = tensor_degree, sequence_parallel, experts, context_degree
-    return _forward_pass(_TheModel(model), *degrees, overlap, beside)
+    return _forward_pass(_TheModel(model), *degrees, overlap, overlapped_with)
 
 
 class _TheModel:
@@ -228,7 +228,7 @@ def _forward_pass(
     experts: Experts | None,
     context_degree: int,
     overlap: bool,
-    beside: Beside,
+    overlapped_with: OverlappedWith,
 ) -> ForwardPass:
     model = key.model
     stretches: list[RepeatedBlock] = []
@@ -240,7 +240,7 @@ def _forward_pass(
         segments = block_segments(block, tensor_degree, model.num_key_value_heads, sequence_parallel, experts)
         if overlap:
             segments = overlapped(segments, tensor_degree)
-        segments = with_layers(ring_attention(all_to_alls_beside(segments, beside), context_degree))
+        segments = with_layers(ring_attention(with_expert_overlap(segments, overlapped_with), context_degree))
         stretch = _stretch(block, previous, segments, tensor_degree, by_tokens)
         if experts is not None:
             stretch = _with_load(stretch, block, tensor_degree, experts)
