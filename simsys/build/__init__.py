@@ -4,5 +4,5 @@
 settings, `variants` holds the features of engines.
 Start with `job.py`, then `cluster.py`, `training.py` and `serving.py`.
 May import: collectives, config, costs, errors, executors, framework, input_files, metrics, model, parallel, platform,
-probes, rank, rng, serving, sums, teams, units.
+probes, rank, rng, serving, starter, sums, teams, units.
 """

@@ -129,7 +129,7 @@ TRAINING_MISTAKES = [
     (
         "unit: 8",
         "unit: 8, activation_recompute: selctive",
-        "3:57: training.activation_recompute: 'selctive' is not one of none, selective, half, full, did you mean",
+        "3:57: training.activation_recompute: unknown 'selctive', did you mean 'selective'?; write none, selective",
     ),
     ("unit: 8", "unit: 8, optimizer: adamw", "3:46: training.optimizer: 'adamw' is not one of adam, sgd"),
     (
