@@ -38,11 +38,13 @@ class Recompute(StrEnum):
     FULL = "full"  # each block, from its input
 
 
+RecomputeSetting: TypeAlias = str | tuple[str, ...]
+"""A kind of recomputation, or modules, as in a scenario."""
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
 """A kind of recomputation, or the names of modules (`simsys.parallel.recomputed_modules`)."""
 
 
-def recomputed_parts(setting: str | tuple[str, ...]) -> Recomputed:
+def recomputed_parts(setting: RecomputeSetting) -> Recomputed:
     """The parts that a setting names."""
     return Recompute(setting) if isinstance(setting, str) else tuple(setting)
 

@@ -17,9 +17,10 @@ from simsys.fidelity.calibrate import Calibration, calibrate, sample
 from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.fidelity.coefficients import SERVING, STORED, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.derivatives import Derivatives
-from simsys.fidelity.fit import fit, unseen
+from simsys.fidelity.fit import TAKES_LONG, fit, unseen
 from simsys.fidelity.predict import Simulations
 from simsys.fidelity.problem import Problem
+from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.units import Dimension, parse
 
 TRUE_LAYER_S, TRUE_STEP_S = 37e-6, 2.1e-3
@@ -163,6 +164,40 @@ def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
     errors = [[each.error for each in found if each.case.group == "odd"] for found in (seen, blind)]
     assert max(errors[1]) < -0.85
     assert sum(errors[0]) > sum(errors[1])
+
+
+def test_a_fit_that_begins_with_earlier_values_finds_the_same() -> None:
+    found = []
+    for warm in (False, True):
+        with Simulations() as simulations:
+            found.append(fit(Problem(cases(VARIED), simulations, warm=warm)))
+    assert found[1].values == pytest.approx(found[0].values, rel=0.05)
+
+
+def test_long_simulations_are_left_out_of_the_folds_with_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simsys.fidelity.fit.SLOW_S", 0.5)
+    table = [*cases(VARIED), Case("long", "serving", "g0", "step_s", "s", 1.0, run=Toy(LONGEST + 1), figure="seconds")]
+    with Simulations() as simulations:
+        blind = unseen(Problem(table, simulations), table, simulations, folds=2)
+        assert simulations.profiles(Toy(LONGEST + 1)) == frozenset()
+    assert [each.predicted is None for each in blind] == [*[False] * len(VARIED), True]
+    assert blind[-1].reason == TAKES_LONG
+
+
+def test_a_scenario_that_breaks_a_rule_is_not_predicted() -> None:
+    degrees = {"strategy": "TP_EP_DDP", "tp_degree": 2, "ep_degree": 2}
+    scenario = {
+        "name": "row",
+        "hardware": {"profile": "dgx-h100"},
+        "model": {"name": "Mixtral-8x7B"},
+        "training": {"batch_size_per_gpu": 1},
+    }
+    run = ScenarioRun.of({**scenario, "parallelism": {**degrees, "sequence_parallel": False}}, memory_limit=False)
+    with pytest.raises(Unsupported, match="needs sequence_parallel"):
+        run.figures()
+    assert run.expected_cpu_s() == 0.0
+    obeys = ScenarioRun.of({**scenario, "parallelism": {**degrees, "sequence_parallel": True}}, memory_limit=False)
+    assert obeys.job().engine.name == "pytorch"
 
 
 def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:

@@ -9,7 +9,7 @@ from simsys.costs.step_times import StepTimes
 from simsys.executors.core import Core
 from simsys.executors.steps.cohort import Cohort
 from simsys.executors.steps.rounds import Round, drafted_s, rounds_of
-from simsys.executors.steps.stretch_times import RoundTimes, Shared, StretchTimes, told
+from simsys.executors.steps.stretch_times import RoundTimes, Shared, StretchTimes, operations_of_step
 from simsys.model.batch import Batch
 from simsys.parallel.lockstep import LockStep
 from simsys.starter import Drafting
@@ -146,6 +146,6 @@ class CohortRuns(Cohort):
         started_s = self._anchor_s + self._times.steps.elapsed(step)
         ended_s = self._anchor_s + self._times.steps.elapsed(step + 1)
         hosts_s = [each.host_s for each in self.running]
-        for op, begun_s, over_s in told(self._times.rounds, step, started_s, ended_s, hosts_s):
+        for op, begun_s, over_s in operations_of_step(self._times.rounds, step, started_s, ended_s, hosts_s):
             for hook in hooks:
                 hook(op, begun_s, over_s)

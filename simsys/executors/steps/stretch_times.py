@@ -106,7 +106,7 @@ class StretchTimes:
         return ordered_sum(each.shared.experts_s for each in self.rounds)
 
 
-def told(
+def operations_of_step(
     rounds: Sequence[RoundTimes], step: int, started_s: float, ended_s: float, hosts_s: Sequence[float]
 ) -> Iterator[tuple[Forward, float, float]]:
     """The operations of a step in order of the passes, each with its start and its end.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from simsys.build.training_setup import TrainingSetup
 from simsys.errors import SimsysError, UsageError
 from simsys.framework import FRAMEWORKS
+from simsys.parallel.activations import RecomputeSetting
 from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.training_memory import model_states, whole_bytes
 from simsys.searches.training.base import Base
@@ -110,7 +111,7 @@ class _Order:
         self.base, self.pieces = forms.base, forms.pieces
         self.schedule, self.virtual, self.sizes, self.kinds = schedule, virtual, sizes, kinds
         self.steps = [self.base.samples // (size * division.data) for size in sizes]
-        self._setups: dict[tuple[int, str | tuple[str, ...], str], TrainingSetup] = {}
+        self._setups: dict[tuple[int, RecomputeSetting, str], TrainingSetup] = {}
         self.by_kind = [self._setup(kind=kind) for kind in kinds]
         self.stages = self.pieces.stages(self.by_kind[0], division, virtual)
         self.module: type[Schedule] = FRAMEWORKS.get(schedule if division.pipeline > 1 else PLAIN, Schedule)
@@ -128,7 +129,7 @@ class _Order:
         """Stages with equal chunks."""
         self._in_flight: dict[int, Floats] = {}
 
-    def _setup(self, kind: str = "", size: int = 0, recompute: str | tuple[str, ...] = "") -> TrainingSetup:
+    def _setup(self, kind: str = "", size: int = 0, recompute: RecomputeSetting = "") -> TrainingSetup:
         chosen = (size or self.sizes[0], recompute or self.forms.axes.recompute[0], kind or self.kinds[0])
         found = self._setups.get(chosen)
         if found is None:

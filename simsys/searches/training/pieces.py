@@ -20,7 +20,7 @@ from simsys.collectives.choose import named
 from simsys.costs.compute_speed import WorkCost
 from simsys.executors.communicator import Communicator
 from simsys.model.work import Work
-from simsys.parallel.activations import ChunkMemory, Gathered, Recomputed, chunk_memory, recomputed_parts
+from simsys.parallel.activations import ChunkMemory, Gathered, RecomputeSetting, chunk_memory, recomputed_parts
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass, RepeatedBlock
 from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
@@ -127,7 +127,7 @@ class Pieces:
         return found
 
     def memory(
-        self, piece: Piece, setup: TrainingSetup, recomputes: Sequence[str | tuple[str, ...]], gathered: GatheredBytes
+        self, piece: Piece, setup: TrainingSetup, recomputes: Sequence[RecomputeSetting], gathered: GatheredBytes
     ) -> PieceMemory:
         """Memory of a micro-batch in a chunk, as `simsys memory` has it.
 
@@ -141,7 +141,7 @@ class Pieces:
         key = piece.signature, size, gathered, whole
         found = self._memories.get(key)
         if found is None:
-            chunks = [self._chunk(piece, setup, recomputed_parts(recompute), gathered) for recompute in recomputes]
+            chunks = [self._chunk(piece, setup, recompute, gathered) for recompute in recomputes]
             found = self._memories[key] = PieceMemory(
                 np.array([float(chunk.kept) for chunk in chunks]),
                 np.array([float(sum(chunk.peak.values()) - chunk.kept) for chunk in chunks]),
@@ -150,14 +150,14 @@ class Pieces:
         return found
 
     def _chunk(
-        self, piece: Piece, setup: TrainingSetup, recompute: Recomputed, gathered: GatheredBytes
+        self, piece: Piece, setup: TrainingSetup, recompute: RecomputeSetting, gathered: GatheredBytes
     ) -> ChunkMemory:
         return chunk_memory(
             piece.chunk,
             setup.micro_batch(setup.phases[0]),
             self.base.precision,
             vocab_size=self.base.model.vocab_size / setup.layout.tensor,
-            recompute=recompute,
+            recompute=recomputed_parts(recompute),
             gathered=gathered.gathered,
             weight_bytes=gathered.weight,
             gradient_bytes=gathered.gradient,

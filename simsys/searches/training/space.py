@@ -9,6 +9,8 @@ from itertools import product
 from math import gcd
 from typing import NamedTuple
 
+from simsys.parallel.activations import RecomputeSetting
+
 INTERLEAVED = "interleaved"
 PLAIN = "1f1b"
 
@@ -35,7 +37,7 @@ class Variant(NamedTuple):
     schedule: str
     virtual: int
     samples: int
-    recompute: str | tuple[str, ...]
+    recompute: RecomputeSetting
     kind: str
 
 
@@ -67,7 +69,7 @@ class Axes:
     schedules: tuple[str, ...]
     kinds: tuple[str, ...]
     samples: tuple[int, ...]
-    recompute: tuple[str | tuple[str, ...], ...]
+    recompute: tuple[RecomputeSetting, ...]
     sequence_parallel: tuple[bool, ...] | None
     layers: int
     gpus_per_node: int = 1
