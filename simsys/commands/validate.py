@@ -17,6 +17,7 @@ from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
     from simsys.fidelity.case import Case, Prediction
+    from simsys.fidelity.predict import Simulations
     from simsys.fidelity.tables.reading import Reading
     from simsys.report.kineto import StepComparisons
     from simsys.report.validation import Validation
@@ -105,8 +106,9 @@ def validate(
     from simsys.fidelity.predict import Simulations
     from simsys.report.counted_progress import CountedProgress
 
-    cases = _cases(readings := _readings(files, on, scenario, strict=strict), held_out)
+    readings = _readings(files, on, scenario, strict=strict)
     with CountedProgress("validate", "runs") as progress, Simulations(jobs, progress) as simulations:
+        cases = _cases(readings, held_out, simulations)
         predictions = simulations.predict(cases)
         read = [simulations.profiles(case.run) if case.run else frozenset() for case in cases]
     found = _validation(readings, predictions)
@@ -231,14 +233,14 @@ def _readings(files: Sequence[Path], on: Path | None, scenario: str | None, *, s
     return readings
 
 
-def _cases(readings: Sequence[Reading], held_out: int | None) -> Sequence[Case]:
+def _cases(readings: Sequence[Reading], held_out: int | None, simulations: Simulations) -> Sequence[Case]:
     """All measured values, or the ones held out of a fit."""
     cases = [case for each in readings for case in each.cases]
     if held_out is None:
         return cases
-    from simsys.fidelity.calibrate import not_looked_at
+    from simsys.fidelity.sample import not_looked_at
 
-    return not_looked_at(cases, held_out)
+    return not_looked_at(cases, held_out, simulations)
 
 
 def _heading(files: Sequence[str], held_out: int | None, option: str) -> str:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
-from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, TextIO
 
 from simsys.config.expected_errors import BY_REGIME, FILENAME
 from simsys.config.expected_losses import FILENAME as LOSSES
 from simsys.config.hardware import Named, without_fits_to
-from simsys.fidelity.case import Case, Prediction, Run
+from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import Coefficient
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect
@@ -21,12 +20,10 @@ from simsys.fidelity.fit import Fit, fit, unseen
 from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Progress, Simulations
 from simsys.fidelity.problem import Problem
+from simsys.fidelity.sample import sample
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
-MORE_BATCHES = 2
-MORE = 3
-"""How much more densely runs of serving are sampled: they determine most coefficients, and depend on few each."""
 DRAWS = 200
 """Draws of sources for the intervals of coefficients."""
 
@@ -195,40 +192,12 @@ def calibrate(
         UsageError: If there are too few rows, or they do not vary.
     """
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
-        problem = Problem(sample(cases, rows_of_a_group), simulations, overlay_of(kernels), warm=True)
+        problem = Problem(sample(cases, rows_of_a_group, simulations), simulations, overlay_of(kernels), warm=True)
         fitted = fit(problem, draws=DRAWS)
         tested = unseen(problem, cases, simulations)
         before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
-
-
-def not_looked_at(cases: Sequence[Case], of_hundred: int) -> list[Case]:
-    """Return the cases that `calibrate` leaves out of its fit with this sampling rate (`sample`)."""
-    seen = {id(case) for case in sample(cases, of_hundred)}
-    return [case for case in cases if id(case) not in seen]
-
-
-def sample(cases: Sequence[Case], of_hundred: int) -> list[Case]:
-    """Return all cases of a sample of the runs of each group, GPU and engine, evenly spaced in the order of the table.
-
-    Args:
-        cases: All cases.
-        of_hundred: Sampled runs of a hundred; the sample grows with the square root of the number of runs. Runs of
-            serving are sampled `MORE` times as densely, of a static batch, which cost little, `MORE_BATCHES` times.
-    """
-    groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
-    for case in cases:
-        if case.run is not None:
-            load = case.tags.get("load_kind", "")
-            groups.setdefault((case.family, case.group, *case.setting, load), {}).setdefault(case.run, []).append(case)
-    chosen: list[Case] = []
-    for (family, *_, load), runs in groups.items():
-        members = list(runs.values())
-        more = (MORE if family == "serving" else 1) * (MORE_BATCHES if load == "static_batch" else 1)
-        count = min(len(members), ceil(more * of_hundred * sqrt(len(members) / 100.0)))
-        chosen += [case for index in range(count) for case in members[index * len(members) // count]]
-    return chosen
 
 
 def _share(errors: Errors) -> float:

@@ -56,6 +56,7 @@ class Simulations:
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
         self._found: dict[tuple[Run, str], Outcome] = {}
+        self._cpu_s: dict[Run, float] = {}
 
     def __enter__(self) -> Self:
         if self._jobs > 1:
@@ -91,17 +92,12 @@ class Simulations:
         """Return the profiles that a run has read; none if it was not simulated."""
         return self._profiles.get(run, frozenset())
 
-    def quick(self, cases: Sequence[Case], limits_s: Mapping[str, float], usual_s: float) -> list[Case]:
-        """Return the cases whose runs are expected to need less processor time than a limit.
-
-        Args:
-            cases: The cases.
-            limits_s: Limits by family.
-            usual_s: The limit of other families.
-        """
+    def expected_cpu_s(self, cases: Sequence[Case]) -> dict[Run, float]:
+        """Return the approximate processor time of each run of some cases; it does not depend on the machine."""
         runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
-        expected = dict(zip(runs, self.each(_expected_cpu_s, runs), strict=True))
-        return [case for case in cases if case.run and expected[case.run] < limits_s.get(case.family, usual_s)]
+        new = [run for run in runs if run not in self._cpu_s]
+        self._cpu_s.update(zip(new, self.each(_expected_cpu_s, new), strict=True))
+        return {run: self._cpu_s[run] for run in runs}
 
     def each(
         self, work: Callable[[tuple[Task, Sequence[str], UserModules]], Answer], tasks: Sequence[Task]

@@ -41,19 +41,13 @@ NOISE = {"ttft_ms": 3.0}
 
 TTFT depends on queues and HTTP servers, and tables do not say whether a value is a mean or a median.
 """
-LONG_S = {"training": 1.0}
-SHORT_S = 0.1
-"""Expected processor time (s) of a simulation above which a run is predicted, but not part of the fit.
-
-A source of training has few rows, and a load that needs so long has shorter ones beside it in serving.
-"""
 
 
 class Problem:
     """Cases, coefficients, and the errors as a function of the coefficients.
 
     Args:
-        cases: The cases; cases that cannot be predicted at the start, and those that take long, are left out.
+        cases: The cases; cases that cannot be predicted at the start are left out.
         simulations: Simulates the cases.
         base: Settings of profiles that stay fixed during the fit.
         free: The numbers that may be fitted.
@@ -73,7 +67,7 @@ class Problem:
         warm: bool = False,
     ) -> None:
         self._simulations, self._base = simulations, base or {}
-        found = simulations.predict(simulations.quick(cases, LONG_S, SHORT_S), self._base)
+        found = simulations.predict(cases, self._base)
         ready = [each for each in found if each.predicted is not None]
         self.cases = [each.case for each in ready]
         if len(self.cases) < FEWEST_ROWS:

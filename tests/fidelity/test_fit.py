@@ -13,7 +13,7 @@ import pytest
 
 from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
 from simsys.errors import UsageError
-from simsys.fidelity.calibrate import Calibration, calibrate, sample
+from simsys.fidelity.calibrate import Calibration, calibrate
 from simsys.fidelity.case import Case, Figures, Unsupported
 from simsys.fidelity.coefficients import SERVING, STORED, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.derivatives import Derivatives
@@ -176,9 +176,10 @@ def test_a_fit_that_begins_with_earlier_values_finds_the_same() -> None:
 
 def test_long_simulations_are_left_out_of_the_folds_with_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simsys.fidelity.fit.SLOW_S", 0.5)
-    table = [*cases(VARIED), Case("long", "serving", "g0", "step_s", "s", 1.0, run=Toy(LONGEST + 1), figure="seconds")]
+    long = Case("long", "serving", "g0", "step_s", "s", 1.0, run=Toy(LONGEST + 1), figure="seconds")
+    table = [*cases(VARIED), long]
     with Simulations() as simulations:
-        blind = unseen(Problem(table, simulations), table, simulations, folds=2)
+        blind = unseen(Problem(cases(VARIED), simulations), table, simulations, folds=2)
         assert simulations.profiles(Toy(LONGEST + 1)) == frozenset()
     assert [each.predicted is None for each in blind] == [*[False] * len(VARIED), True]
     assert blind[-1].reason == TAKES_LONG
@@ -209,9 +210,8 @@ def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:
             unseen(one_group, one_group.cases, simulations)
 
 
-def test_what_cannot_be_predicted_or_takes_long_is_left_out() -> None:
-    others = [Case(f"x{n}", "serving", "g0", "step_s", "s", 1.0, run=Toy(n), figure="seconds") for n in (-1, 2000)]
-    table = [*cases(VARIED), *others]
+def test_what_cannot_be_predicted_is_left_out() -> None:
+    table = [*cases(VARIED), Case("x", "serving", "g0", "step_s", "s", 1.0, run=Toy(-1), figure="seconds")]
     with Simulations() as simulations:
         assert len(Problem(table, simulations).cases) == len(VARIED)
 
@@ -265,19 +265,6 @@ def test_both_columns_of_a_curve_can_be_set() -> None:
     assert max(point.compute for point in points) == pytest.approx(0.5)
     assert max(point.memory for point in points) == pytest.approx(0.5)
     assert len({point.compute for point in points}) > 1, "the shape of the curve stays"
-
-
-def test_a_sample_takes_the_root_of_each_groups_runs_with_all_their_cases() -> None:
-    def of(group: str, metric: str, runs: int) -> list[Case]:
-        return [Case(f"{group}{i}{metric}", "training", group, metric, "s", 1.0, run=Toy(i)) for i in range(runs)]
-
-    table = [*of("a", "x", 16), *of("a", "y", 16), *of("b", "x", 1), Case("n", "training", "a", "x", "s", 1.0)]
-    batches = [replace(case, tags={"load_kind": "static_batch"}) for case in of("c", "x", 100)]
-    chosen = sample(table, 10)
-    assert [case.id for case in chosen] == ["a0x", "a0y", "a4x", "a4y", "a8x", "a8y", "a12x", "a12y", "b0x"]
-    assert len(sample(table, 1000)) == 33
-    assert len(sample(batches, 10)) == 20, "a single batch costs little"
-    assert len(sample([replace(case, family="serving") for case in batches], 10)) == 60
 
 
 @pytest.fixture(scope="module")

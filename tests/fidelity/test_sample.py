@@ -1,0 +1,67 @@
+"""Which runs a calibration samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from simsys.fidelity.case import Case, Figures
+from simsys.fidelity.predict import Simulations
+from simsys.fidelity.sample import FEWEST_RUNS, not_looked_at, sample
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run whose simulation needs this processor time."""
+
+    number: int
+    cpu_s: float = 0.0
+
+    def expected_cpu_s(self) -> float:
+        return self.cpu_s
+
+    def figures(self) -> Figures:
+        return {}
+
+
+def of(group: str, count: int, *, metric: str = "x", family: str = "collectives", cpu_s: float = 0.0) -> list[Case]:
+    runs = [Timed(number, cpu_s * (number + 1)) for number in range(count)]
+    return [Case(f"{group}{run.number}{metric}", family, group, metric, "s", 1.0, run=run) for run in runs]
+
+
+def chosen(cases: list[Case], of_hundred: int) -> list[str]:
+    with Simulations() as simulations:
+        return [case.id for case in sample(cases, of_hundred, simulations)]
+
+
+def test_a_sample_has_the_root_of_each_groups_runs_with_all_their_cases() -> None:
+    table = [
+        *of("a", 64),
+        *of("a", 64, metric="y"),
+        *of("b", 1),
+        Case("n", "collectives", "a", "x", "s", 1.0),
+    ]
+    expected = [f"a{number}{metric}" for number in range(0, 64, 8) for metric in "xy"]
+    assert chosen(table, 10) == [*expected, "b0x"]
+    assert len(chosen(table, 1000)) == 129
+    assert len(chosen(of("c", 100), 1)) == FEWEST_RUNS
+
+
+def test_some_families_and_static_batches_are_sampled_more_densely() -> None:
+    batches = [replace(case, tags={"load_kind": "static_batch"}) for case in of("c", 100)]
+    assert len(chosen(batches, 10)) == 20
+    assert len(chosen([replace(case, family="training") for case in batches], 10)) == 40
+    assert len(chosen([replace(case, family="serving") for case in batches], 10)) == 60
+
+
+def test_runs_of_long_simulations_are_sampled_where_too_few_are_short() -> None:
+    assert chosen(of("t", 16, family="training", cpu_s=0.1), 4) == ["t0x", "t1x", "t2x", "t3x"]
+    assert chosen(of("t", 16, family="training", cpu_s=0.4)[::-1], 4) == ["t0x", "t1x", "t2x", "t3x"]
+    assert chosen(of("t", 16, family="training", cpu_s=0.9), 4) == ["t0x", "t1x"]
+    assert chosen(of("t", 16, family="training", cpu_s=3.0), 4) == []
+
+
+def test_held_out_rows_are_those_that_a_fit_does_not_look_at() -> None:
+    table = [*of("a", 100, family="training"), *of("b", 100, family="serving", cpu_s=0.001)]
+    with Simulations() as simulations:
+        held_out = [case.id for case in not_looked_at(table, 10, simulations)]
+    assert sorted([*held_out, *chosen(table, 10)]) == sorted(case.id for case in table)
