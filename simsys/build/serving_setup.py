@@ -124,7 +124,8 @@ class ServingSetup:
         if split is None or self.first_rank:
             return (self,)
         prefill, decode = (self._pool(pool) for pool in split.pools(self.config.parallelism))
-        return prefill, replace(decode, first_rank=prefill.layout.world_size)
+        first = split.first_decode_gpu(self.config.parallelism, self.cluster.gpus_per_node)
+        return prefill, replace(decode, first_rank=first)
 
     def _pool(self, pool: PoolDegrees) -> Self:
         """A kind of replicas of disaggregated serving."""

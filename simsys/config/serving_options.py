@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, PositiveInt, model_validator
@@ -120,7 +121,8 @@ class DisaggregatedConfig(FrozenModel):
     """Separate prefill and decode replicas; KV caches are sent from prefill to decode replicas.
 
     Each has the ``tp_degree``, ``attention_dp`` and ``ep_degree`` of `parallelism`, unless a degree of its kind is
-    given, such as `prefill_tp_degree` or `decode_ep_degree`. Prefill replicas have the first GPUs.
+    given, such as `prefill_tp_degree` or `decode_ep_degree`. Prefill replicas have the first GPUs; decode replicas
+    begin where none of them spans more nodes than it needs, so that GPUs between them may stay idle.
     `serving.scheduler` and `serving.router` apply to prefill replicas; `decode_scheduler` and `decode_router` to
     decode replicas.
     """
@@ -179,6 +181,24 @@ class DisaggregatedConfig(FrozenModel):
             return PoolDegrees(name, getattr(self, f"{name}_replicas"), **own)
 
         return pool("prefill"), pool("decode")
+
+    def first_decode_gpu(self, given: ParallelismConfig, gpus_per_node: int) -> int:
+        """Return the number of the first GPU of decode replicas, which span no more nodes than they need.
+
+        Args:
+            given: The degrees where the replicas have no own ones.
+            gpus_per_node: GPUs of a node.
+
+        Example:
+            >>> split = DisaggregatedConfig(prefill_replicas=1, decode_replicas=1, prefill_tp_degree=4)
+            >>> split.first_decode_gpu(ParallelismConfig(tp_degree=8), gpus_per_node=8)
+            8
+        """
+        prefill, decode = self.pools(given)
+        taken = prefill.replicas * prefill.gpus * given.pp_stages
+        step = math.gcd(decode.gpus, gpus_per_node)
+        fills = step in (decode.gpus, gpus_per_node)
+        return -(-taken // step) * step if fills else taken
 
     @property
     def own_degrees(self) -> bool:

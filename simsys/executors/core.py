@@ -103,7 +103,7 @@ class Core(Clocks):
         """The communicator of a group, made on first use."""
         found = self._communicators.get(group)
         if found is None:
-            check_group(group, len(self._representative))
+            check_group(group, self._representative)
             found = self._communicators[group] = Communicator(
                 group,
                 self.members(group),

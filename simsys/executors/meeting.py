@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from simpy.events import Event
 
@@ -105,8 +105,8 @@ class Meetings:
         ]
 
 
-def check_group(group: Group, world_size: int) -> None:
-    """Whether ranks can communicate as a group.
+def check_group(group: Group, ranks: Collection[int]) -> None:
+    """Whether ranks of a job can communicate as a group.
 
     Raises:
         UsageError: If there is none, one of them twice, or one that is not among the ranks of the job.
@@ -116,6 +116,6 @@ def check_group(group: Group, world_size: int) -> None:
     if len(set(group.ranks)) < group.size:
         twice = max(group.ranks, key=group.ranks.count)
         raise UsageError(f"rank {twice} is more than once in a group: {ranks_shown(group.ranks)}")
-    outside = next((rank for rank in group.ranks if not 0 <= rank < world_size), None)
+    outside = next((rank for rank in group.ranks if rank not in ranks), None)
     if outside is not None:
-        raise UsageError(f"rank {outside} of a group is outside the job with ranks 0 to {world_size - 1}")
+        raise UsageError(f"rank {outside} of a group is outside the job with {ranks_shown(sorted(ranks))}")

@@ -156,7 +156,7 @@ def test_a_single_gpu_is_a_group_of_one_and_communicates_with_nobody(tmp_path: P
     [
         ((), "a group of no ranks"),
         ((0, 1, 0), "rank 0 is more than once in a group: ranks 0, 1, 0"),
-        ((0, 4), "rank 4 of a group is outside the job with ranks 0 to 3"),
+        ((0, 4), "rank 4 of a group is outside the job with ranks 0, 1, 2, 3"),
         ((0, -1), "rank -1 of a group is outside the job"),
         ((1, 2), "rank 0 calls all_reduce 'all_reduce' of a group that it is not in: ranks 1, 2"),
     ],

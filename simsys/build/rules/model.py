@@ -105,7 +105,7 @@ def within_context(parts: Parts, found: Findings) -> None:
         return
     message = f"{model.name} has a context of {longest} tokens"
     if settings.allow_long_max_model_len:
-        found.warn(Problem(".".join(path), f"{message}; answers beyond it may be wrong, but take as long"))
+        found.warn(Problem(f"{message}; answers beyond it may be wrong, but take as long", ".".join(path)))
         return
     suggestion = Suggestion([[{"serving.allow_long_max_model_len": True}]], "or write {}")
     message = f"{message}, so max_model_len must be at most {longest}, not {settings.max_model_len}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from simsys.build.cluster import Cluster
 from simsys.build.modules import module_options
 from simsys.build.rules.experts import shared_experts_problem
 from simsys.build.rules.findings import Findings, Remedy, Suggestion
@@ -16,7 +17,7 @@ from simsys.build.variants.variant import Variant, attends_in_parallel, variant
 from simsys.config.parallelism import ParallelismConfig
 from simsys.config.serving import ServingConfig
 from simsys.config.serving_options import POOL_DEGREES, DisaggregatedConfig, PoolDegrees
-from simsys.errors import SimsysError
+from simsys.errors import Problem, SimsysError
 from simsys.executors.executor import Executor
 from simsys.framework import FRAMEWORKS, FetchingScheduler, Router, Scheduler
 from simsys.model.model import Model
@@ -129,14 +130,14 @@ def first_tokens_in_time(parts: Parts, found: Findings) -> None:
 
 @rule("serving.disaggregated", when_sound=True)
 def disaggregated(parts: Parts, found: Findings) -> None:
-    """Prefill and decode replicas use all GPUs, can transfer caches, and divide the model."""
+    """Prefill and decode replicas use the GPUs of all nodes, can transfer caches, and divide the model."""
     assert parts.config.serving is not None
     assert parts.cluster is not None
     split, given = parts.config.serving.disaggregated, parts.config.parallelism
     if split is None:
         return
     replicas = replicas_of(parts)
-    problem = _wrong_degrees(split, given, parts.cluster.num_gpus)
+    problem = _wrong_degrees(split, given, parts.cluster)
     if problem:
         found.error(DISAGGREGATED, problem)
     elif not split.own_degrees and split.replicas != replicas:
@@ -175,7 +176,7 @@ def _divided_model(pool: PoolDegrees, split: DisaggregatedConfig, model: Model, 
         found.error((*DISAGGREGATED, f"{pool.name}_{place}"), problem, suggestion=suggestion)
 
 
-def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: int) -> str:
+def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, cluster: Cluster) -> str:
     """Why different degrees of the two kinds do not fit; empty if they do."""
     if not split.own_degrees:
         return ""
@@ -186,14 +187,30 @@ def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, gpus: i
             f"a cache on {prefill.tp_degree} GPUs cannot be sent to {decode.tp_degree} in equal parts; use a multiple "
             "for one of them"
         )
-    needed = (prefill.replicas * prefill.gpus + decode.replicas * decode.gpus) * given.pp_stages
-    if needed != gpus:
+    first, gpus = split.first_decode_gpu(given, cluster.gpus_per_node), cluster.num_gpus
+    needed = first + decode.replicas * decode.gpus * given.pp_stages
+    if not needed <= gpus < needed + cluster.gpus_per_node:
         stages = f", each in {given.pp_stages} stages" * (given.pp_stages > 1)
+        nodes = f" on nodes of {cluster.gpus_per_node}" * (cluster.num_nodes > 1)
         return (
             f"{prefill.replicas} replicas x {prefill.gpus} GPUs + {decode.replicas} x {decode.gpus}{stages} need "
-            f"{needed} GPUs, there are {gpus}"
+            f"{needed} GPUs{nodes}, there are {gpus}"
         )
     return ""
+
+
+@rule("serving.disaggregated", when_sound=True)
+def idle_gpus(parts: Parts, found: Findings) -> None:
+    """GPUs without a replica are mentioned; costs leave them out."""
+    assert parts.config.serving is not None
+    assert parts.cluster is not None
+    split, given, gpus = parts.config.serving.disaggregated, parts.config.parallelism, parts.cluster.num_gpus
+    if split is None or not split.own_degrees:
+        return
+    idle = gpus - sum(pool.replicas * pool.gpus for pool in split.pools(given)) * given.pp_stages
+    if idle > 0:
+        message = f"{idle} of {gpus} GPUs have no replica; costs and rates leave them out"
+        found.warn(Problem(message, ".".join(DISAGGREGATED)))
 
 
 def _wrong_sum(prefill: int, decode: int, replicas: int, found: Findings) -> None:

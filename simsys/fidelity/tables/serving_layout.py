@@ -87,8 +87,12 @@ def hardware_of_deployment(row: Row, parallelism: dict[str, int]) -> dict[str, A
     return node_of(gpu, gpus) if gpus <= domain else hardware_of(gpu, gpus, -(-gpus // domain), "")
 
 
-def stated_settings(row: Row) -> dict[str, Any]:
+def stated_settings(row: Row, *, drafts_known: bool) -> dict[str, Any]:
     """Return the settings of ``serving`` that a row states.
+
+    Args:
+        row: The row.
+        drafts_known: Whether it is known otherwise how many tokens were drafted.
 
     Raises:
         Unsupported: Tokens are drafted, but the number of drafts or the acceptance rate is not stated.
@@ -103,7 +107,9 @@ def stated_settings(row: Row) -> dict[str, Any]:
             "draft_tokens": row.whole("draft_tokens"),
             "acceptance_rate": row.number("acceptance_rate"),
         }
-    elif row.text("draft_tokens") not in NONE[:2] or row.text("spec_decoding").casefold() not in NONE:
+    elif row.text("draft_tokens") not in NONE[:2] or (
+        row.text("spec_decoding").casefold() not in NONE and not drafts_known
+    ):
         raise Unsupported("speculative decoding; columns draft_tokens and acceptance_rate say what there was")
     return found
 

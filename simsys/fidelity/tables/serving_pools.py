@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from simsys.config.parallelism import ParallelismConfig
+from simsys.config.serving_options import DisaggregatedConfig
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.hardware_names import hardware_of, machine_of, node_of
 from simsys.fidelity.tables.table import Row
@@ -67,25 +69,37 @@ def _pool(row: Row, pool: str) -> dict[str, int]:
 def hardware_of_pools(row: Row, pools: dict[str, int]) -> dict[str, Any]:
     """Return the ``hardware`` of an experiment with the GPUs of all replicas.
 
+    Nodes are filled evenly where replicas do; otherwise decode replicas begin on a node of their own.
+
     Raises:
         Unsupported: There is no profile of the GPU, or a replica would begin in the middle of a node and leave it.
     """
-    sizes = [pools[f"{pool}_tp_degree"] * pools[f"{pool}_attention_dp"] for pool in POOLS]
-    counts = [pools[f"{pool}_replicas"] for pool in POOLS]
-    gpu, gpus = row.text("gpu"), sum(size * count for size, count in zip(sizes, counts, strict=True))
-    domain = machine_of(gpu).domain
+    split, gpu = DisaggregatedConfig.model_validate(pools), row.text("gpu")
+    sizes = [(pool.gpus, pool.replicas) for pool in split.pools(ParallelismConfig())]
+    gpus, domain = sum(size * count for size, count in sizes), machine_of(gpu).domain
     if gpus <= domain:
         return node_of(gpu, gpus)
     nodes = -(-gpus // domain)
-    each = gpus // nodes
-    first = 0
-    for size, count in zip(sizes, counts, strict=True):
-        for _ in range(count):
-            inside = first // each == (first + size - 1) // each
-            if gpus % nodes or not (inside or (first % each == 0 and size % each == 0)):
-                raise Unsupported("replicas of pools that do not fill nodes evenly")
-            first += size
-    return hardware_of(gpu, gpus, nodes, "")
+    if gpus % nodes == 0 and _fits(split, gpus // nodes):
+        return hardware_of(gpu, gpus, nodes, "")
+    if not _fits(split, domain):
+        raise Unsupported("replicas of pools that do not fill nodes evenly")
+    end = split.first_decode_gpu(ParallelismConfig(), domain) + sizes[1][0] * sizes[1][1]
+    nodes = -(-end // domain)
+    return hardware_of(gpu, nodes * domain, nodes, "")
+
+
+def _fits(split: DisaggregatedConfig, per_node: int) -> bool:
+    """Whether each replica is inside a node, or on whole nodes, if nodes have so many GPUs."""
+    prefill, decode = split.pools(ParallelismConfig())
+    begins = {"prefill": 0, "decode": split.first_decode_gpu(ParallelismConfig(), per_node)}
+    for pool in (prefill, decode):
+        for number in range(pool.replicas):
+            first = begins[pool.name] + number * pool.gpus
+            inside = first // per_node == (first + pool.gpus - 1) // per_node
+            if not inside and (first % per_node or pool.gpus % per_node):
+                return False
+    return True
 
 
 def dispatch_of(row: Row, engine: str, pools: dict[str, int]) -> dict[str, str]:

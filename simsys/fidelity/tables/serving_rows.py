@@ -130,7 +130,7 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
     longest = model.max_context_tokens or inf
     if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
         raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
-    pools = pools_of(row) if split else {}
+    pools, deployed = pools_of(row) if split else {}, deployment(row)
     parallelism = {} if split else parallelism_of(row)
     if prod(parallelism.get(key, 1) for key in ("tp_degree", "pp_stages")) > 1 and not setup.tensor_parallel:
         raise Unsupported(f"{row.text('engine')} has several GPUs work one after another, which is not modelled")
@@ -144,8 +144,8 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             **({} if release is None else {"engine_release": release}),
             **precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights),
             **load.limits(setup, longest),
-            **deployment(row),
-            **stated_settings(row),
+            **deployed,
+            **stated_settings(row, drafts_known="speculative" in deployed),
             **(_pools(row, setup.profile, pools) if split else {}),
         },
         "workload": dict(load.workload(parallelism.get("dp_degree", 1))),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from simsys.build.job import assemble
+from simsys.build.rules.findings import Findings, unlocated
 from simsys.check import check_file
 from simsys.errors import ConfigError
 
@@ -46,3 +48,7 @@ def test_requests_are_longer_than_the_context_where_that_is_allowed(tmp_path: Pa
     (built,) = check_file(file)
     assert built.config.serving is not None
     assert built.config.serving.max_model_len == 2048
+    found = Findings(unlocated({}))
+    assert assemble(built.config, found)
+    (warning,) = [each for each in found.warnings if "answers beyond it" in each.message]
+    assert warning.path == "serving.max_model_len"

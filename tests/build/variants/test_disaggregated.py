@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simsys.build.job import build_job
+from simsys.build.job import assemble, build_job
+from simsys.build.rules.findings import Findings, unlocated
 from simsys.build.serving import ServingJob
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
@@ -23,6 +24,7 @@ CASES: dict[str, dict[str, Any]] = {
     "larger prefill": {"gpus": 4, "split": {"prefill_tp_degree": 2, "decode_replicas": 2}},
     "pipelines": {"gpus": 4, "parallelism": {"pp_stages": 2}},
     "unequal pipelines": {"gpus": 6, "parallelism": {"pp_stages": 2}, "split": {"prefill_tp_degree": 2}},
+    "a node of their own": {"gpus": 4, "nodes": 2, "split": {"prefill_tp_degree": 2, "decode_tp_degree": 4}},
     "prefixes": {"serving": {"prefix_caching": True}, "workload": {"prefixes": {"tokens": 200}}},
     "drafts": {"serving": {"speculative": {"draft_tokens": 2, "acceptance_rate": 0.6}}},
     "crowded": {"serving": CROWDED},
@@ -35,13 +37,14 @@ def config(
     lod: str = "medium",
     *,
     gpus: int = 2,
+    nodes: int = 1,
     split: dict[str, Any] | None = None,
     parallelism: dict[str, Any] | None = None,
     serving: dict[str, Any] | None = None,
     workload: dict[str, Any] | None = None,
 ) -> SimulationConfig:
     found = SimulationConfig(
-        hardware={"profile": "dgx-h100", "gpus_per_node": gpus},
+        hardware={"profile": "dgx-h100", "gpus_per_node": gpus, "num_nodes": nodes},
         model={"name": "GPT2-Small"},
         parallelism=parallelism or {},
         serving={"disaggregated": {**ONE_EACH, **(split or {})}, **(serving or {})},
@@ -105,7 +108,13 @@ def timeless(result: RunResult) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize(
     ("name", "rel"),
-    [("larger prefill", 1e-9), ("prefixes", 1e-9), ("crowded", 1e-9), ("pipelines", 1e-3)],  # which also send states
+    [
+        ("larger prefill", 1e-9),
+        ("a node of their own", 1e-9),
+        ("prefixes", 1e-9),
+        ("crowded", 1e-9),
+        ("pipelines", 1e-3),  # which also send states
+    ],
 )
 def test_the_levels_agree_where_caches_have_the_links_for_themselves(name: str, rel: float) -> None:
     few = {"arrivals": {"kind": "constant", "rate": "100 req/s"}, **CASES[name].get("workload", {})}
@@ -197,3 +206,22 @@ def test_reuse_needs_prefix_caching(split: dict[str, Any], serving: dict[str, An
     (problem,) = check_config(given)
     assert problem.path == f"serving.disaggregated.{path}"
     assert word in problem.message
+
+
+def test_decode_replicas_begin_where_none_spans_two_nodes() -> None:
+    given = config(**CASES["a node of their own"])
+    job = build_job(given)
+    assert isinstance(job, ServingJob)
+    assert [group.ranks for pool in job.pools for group in pool.teams(0)] == [(0, 1), (4, 5, 6, 7)]
+    found = Findings(unlocated({}))
+    assert assemble(given, found)
+    assert [warning.message for warning in found.warnings if "no replica" in warning.message] == [
+        "2 of 8 GPUs have no replica; costs and rates leave them out"
+    ]
+    assert simulate(given).metrics["tokens_per_s_per_gpu"] > 0.0
+
+
+@pytest.mark.parametrize(("nodes", "needed"), [(1, 8), (3, 8)])
+def test_gpus_of_too_few_or_too_many_nodes_are_refused(nodes: int, needed: int) -> None:
+    with pytest.raises(AssertionError, match=f"need {needed} GPUs.*, there are {4 * nodes}"):
+        config(**{**CASES["a node of their own"], "nodes": nodes})

@@ -90,10 +90,16 @@ def test_a_replica_stays_in_a_node() -> None:
     ],
 )
 def test_limits_and_drafts_that_are_stated_count(cells: dict[str, str], expected: dict[str, object]) -> None:
-    assert stated_settings(row(**cells)) == expected
+    assert stated_settings(row(**cells), drafts_known=False) == expected
 
 
 @pytest.mark.parametrize("cells", [{"spec_decoding": "mtp"}, {"draft_tokens": "3"}, {"spec_decoding": "unknown"}])
 def test_drafts_of_unknown_acceptance_are_not_predicted(cells: dict[str, str]) -> None:
     with pytest.raises(Unsupported, match="speculative decoding"):
-        stated_settings(row(**cells))
+        stated_settings(row(**cells), drafts_known=False)
+
+
+def test_drafts_that_are_known_otherwise_need_no_columns() -> None:
+    assert stated_settings(row(spec_decoding="mtp"), drafts_known=True) == {}
+    with pytest.raises(Unsupported, match="speculative decoding"):
+        stated_settings(row(spec_decoding="mtp", draft_tokens="3"), drafts_known=True)

@@ -61,10 +61,16 @@ def test_what_is_not_stated_is_not_predicted(cells: dict[str, str], reason: str)
         pools_of(row(**cells))
 
 
-def test_replicas_that_share_nodes_unevenly_are_not_predicted() -> None:
+def test_decode_replicas_have_nodes_of_their_own_where_they_would_begin_inside_one() -> None:
     small = row(prefill_gpus_per_worker="4", prefill_tp="4")
+    hardware = hardware_of_pools(small, pools_of(small))
+    assert (hardware["num_nodes"], hardware["gpus_per_node"]) == (3, 8)
+
+
+def test_replicas_that_share_nodes_unevenly_are_not_predicted() -> None:
+    odd = row(decode_gpus_per_worker="6", decode_dp="6", decode_ep="6")
     with pytest.raises(Unsupported, match="do not fill nodes evenly"):
-        hardware_of_pools(small, pools_of(small))
+        hardware_of_pools(odd, pools_of(odd))
 
 
 def test_tokens_are_sent_where_replicas_have_whole_experts_on_many_gpus() -> None:
