@@ -182,7 +182,7 @@ BAD = [
     ),
     (
         "disaggregated: {prefill_replicas: 2, decode_replicas: 1, decode_tp_degree: 8}",
-        "2 replicas x 2 GPUs + 1 x 8 need 12 GPUs, there are 8",
+        "2 replicas x 2 GPUs + 1 x 8 need 16 GPUs, there are 8",
     ),
     (
         "disaggregated: {prefill_replicas: 2, decode_replicas: 2, prefill_tp_degree: 3}",

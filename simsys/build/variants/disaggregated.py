@@ -209,7 +209,7 @@ def idle_gpus(parts: Parts, found: Findings) -> None:
         return
     idle = gpus - sum(pool.replicas * pool.gpus for pool in split.pools(given)) * given.pp_stages
     if idle > 0:
-        message = f"{idle} of {gpus} GPUs have no replica; costs and rates leave them out"
+        message = f"{idle} of {gpus} GPUs have no replica; costs leave them out"
         found.warn(Problem(message, ".".join(DISAGGREGATED)))
 
 

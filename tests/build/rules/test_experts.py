@@ -82,7 +82,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"serving": {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 2, "decode_attention_dp": 4}}},
-        "serving.disaggregated: 1 replicas x 1 GPUs + 2 x 4 need 9 GPUs, there are 8",
+        "serving.disaggregated: 1 replicas x 1 GPUs + 2 x 4 need 12 GPUs, there are 8",
     ),
 ]
 

@@ -216,9 +216,8 @@ def test_decode_replicas_begin_where_none_spans_two_nodes() -> None:
     found = Findings(unlocated({}))
     assert assemble(given, found)
     assert [warning.message for warning in found.warnings if "no replica" in warning.message] == [
-        "2 of 8 GPUs have no replica; costs and rates leave them out"
+        "2 of 8 GPUs have no replica; costs leave them out"
     ]
-    assert simulate(given).metrics["tokens_per_s_per_gpu"] > 0.0
 
 
 @pytest.mark.parametrize(("nodes", "needed"), [(1, 8), (3, 8)])
