@@ -65,8 +65,9 @@ def test_a_step_has_room_for_the_users_and_for_whole_prompts_where_they_are_not_
     ("cells", "tokens"),
     [
         ({}, 8192),
-        ({"engine_version": "1.2.0rc6.post3"}, 1344),
         ({"input_len": "8192"}, 8320),
+        ({"engine_version": ""}, 1152),
+        ({"engine_version": "1.2.0rc6.post3"}, 1344),  # with drafts
         ({"model": "gpt-oss-120b"}, 20000),
         ({"model": "llama3.x-70b"}, 16384),
         ({"model": "llama3.x-70b", "gpu": "H200-SXM-141GB"}, 2248),
@@ -82,6 +83,40 @@ def test_tensorrt_llm_has_the_steps_of_its_launch_scripts(cells: dict[str, str],
 )
 def test_tensorrt_llm_lets_prompts_wait_where_its_launch_script_does(cells: dict[str, str], steps: int | None) -> None:
     assert known(**{**TRT, "model": "llama3.x-70b", "tp": "2", **cells}).get("batch_wait_timeout_iters") == steps
+
+
+@pytest.mark.parametrize(
+    ("cells", "precision"),
+    [
+        ({"engine": "vLLM", "model": "gpt-oss-120b", "gpu": "H100-SXM-80GB"}, "bf16"),
+        ({"engine": "vLLM", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}, "bf16"),
+        ({"engine": "vLLM", "model": "gpt-oss-120b"}, None),
+        ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp8", "engine_version": "0.17.0"}, "bf16"),
+        ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp8", "engine_version": "0.19.0"}, None),
+        ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp4"}, None),
+        ({"engine": "TensorRT-LLM", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}, "bf16"),
+        ({"model": "deepseek-r1", "gpu": "H200-SXM-141GB", "precision": "fp8"}, "bf16"),
+        ({"model": "deepseek-r1", "gpu": "H200-SXM-141GB", "precision": "fp8", "prefill_tp": "8"}, None),
+    ],
+)
+def test_the_cache_is_as_wide_as_launch_scripts_say(cells: dict[str, str], precision: str | None) -> None:
+    assert known(**{**SGLANG, **cells}).get("kv_precision") == precision
+
+
+def test_memory_and_steps_are_those_of_launch_scripts() -> None:
+    found = known(**{**SGLANG, "model": "qwen3.5-397b-a17b", "precision": "fp8", "tp": "8"})
+    assert (found["max_num_batched_tokens"], found["gpu_memory_utilization"]) == (32768, 0.82)
+    assert known(**TRT)["free_gpu_memory_fraction"] == 0.8
+    assert known(**{**TRT, "gpu": "H200-SXM-141GB"})["free_gpu_memory_fraction"] == 0.75
+    assert known(**{**TRT, "model": "gpt-oss-120b"})["free_gpu_memory_fraction"] == 0.85
+
+
+@pytest.mark.parametrize(
+    ("cells", "steps"),
+    [({}, 40), ({"load_value": "32"}, None), ({"precision": "fp4"}, None), ({"attention_dp": "8"}, None)],
+)
+def test_tensorrt_llm_delays_batches_where_its_launch_script_does(cells: dict[str, str], steps: int | None) -> None:
+    assert known(**{**TRT, "precision": "fp8", **cells}).get("batch_wait_timeout_iters") == steps
 
 
 def test_vllm_has_the_graphs_of_its_launch_scripts() -> None:
