@@ -53,9 +53,7 @@ class JoinedHops:
         flow_of = np.concatenate([each.hops.flow_of for each in sets])
         flow_of += np.repeat(first[: len(sets)], [len(each) for each in used])
         sizes = self._sizes[present]
-        return Joined(
-            flow_of, unit_of, np.cumsum(sizes) - sizes, sizes, self._links[places], self._shares[places]
-        )
+        return Joined(flow_of, unit_of, np.cumsum(sizes) - sizes, sizes, self._links[places], self._shares[places])
 
     def _register(self, flows: FlowSet) -> Indexes:
         """Number the hops of a set; return those of its uses."""

@@ -17,9 +17,7 @@ from simsys.platform.joined_hops import JoinedHops
 _ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
 
-def portions(
-    sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None
-) -> list[list[Portion]]:
+def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[list[Portion]]:
     """Fill the links with flows.
 
     Args:
