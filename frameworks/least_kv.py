@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from simsys.framework import Engine, Router, register
+
+FREE_AT_MOST = attrgetter("kv.free_blocks")
 
 
 @register("least_kv")
@@ -12,13 +16,10 @@ class LeastKV(Router):
     def route(self, request: int) -> Engine:
         """Compare free blocks now, while another replica may have more; use grows until the end of a run."""
         replicas = self.replicas
-        free_at_most = [replica.kv.free_blocks for replica in replicas]
-        chosen = free_at_most.index(max(free_at_most))
-        best = replicas[chosen].free_blocks(), -replicas[chosen].outstanding, -chosen
-        others = [place for place, free in enumerate(free_at_most) if free >= best[0] and place != chosen]
-        for place in sorted(others, key=free_at_most.__getitem__, reverse=True):
-            if free_at_most[place] < best[0]:
-                break
-            replica = replicas[place]
+        free_at_most = list(map(FREE_AT_MOST, replicas))
+        best = (-1, 0, 0)
+        while (free := max(free_at_most)) >= best[0]:
+            place = free_at_most.index(free)
+            replica, free_at_most[place] = replicas[place], -2
             best = max(best, (replica.free_blocks(), -replica.outstanding, -place))
         return replicas[-best[2]]

@@ -77,8 +77,7 @@ class Growth:
         due = np.zeros((self._size, steps.size), dtype=np.int32)
         for change, step, remainder in self._changes:
             part = slice(*np.searchsorted(step, (self._seen, steps[-1]), side="right"))
-            place = remainder[part] * steps.size + np.searchsorted(steps, step[part])
-            due += change * np.bincount(place, minlength=due.size).reshape(due.shape).astype(np.int32)
+            np.add.at(due, (remainder[part], np.searchsorted(steps, step[part])), np.int32(change))
         self._seen = steps[-1]
         due[:, 0] += self._due
         np.cumsum(due, axis=1, out=due)

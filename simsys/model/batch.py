@@ -64,11 +64,20 @@ class Batch(NamedTuple):
 
     def grown(self, steps: int, more: Batch) -> Batch:
         """Return the batch after some steps, each of which adds `more` context and pairs; its tokens stay."""
-        return self._replace(
-            attention_pairs=self.attention_pairs + steps * more.attention_pairs,
-            prompt_context_tokens=self.prompt_context_tokens + steps * more.prompt_context_tokens,
-            decode_context_tokens=self.decode_context_tokens + steps * more.decode_context_tokens,
-            verified_pairs=self.verified_pairs + steps * more.verified_pairs,
+        tokens, logits, pairs, prompt_context, context, decoding, decoder, cross, verified, unfused = self
+        return batch_of(
+            (
+                tokens,
+                logits,
+                pairs + steps * more[2],
+                prompt_context + steps * more[3],
+                context + steps * more[4],
+                decoding,
+                decoder,
+                cross,
+                verified + steps * more[8],
+                unfused,
+            )
         )
 
     def pairs(self, which: Pairs) -> float:

@@ -251,7 +251,7 @@ class FairNetwork(FluidNetwork):
             self._portions[portion] = None
         else:
             self._carried(portion.flows, 0.0, seconds * portion.bytes_per_s, epoch)
-            self._lost(portion, seconds, epoch)
+            self._lost((portion,), (seconds,), epoch)
 
     def remember(self, schedule: UncontendedSchedule[FlowSet]) -> None:
         """As `UncontendedNetwork.remember`."""

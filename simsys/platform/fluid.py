@@ -23,9 +23,10 @@ from simsys.errors import UsageError
 from simsys.platform.events import LATE, At, processed
 from simsys.platform.flow_set import FlowSet, Portion, Stream
 from simsys.platform.hop_units import Floats
+from simsys.platform.joined_hops import JoinedHops
 from simsys.platform.link import Link
 from simsys.platform.link_spec import LinkSpec
-from simsys.platform.max_min import alone_bytes_per_s, portions
+from simsys.platform.max_min import losses, portions
 from simsys.platform.neighbours import Neighbours
 from simsys.platform.network import Network
 from simsys.platform.pending_transfers import PendingTransfers
@@ -75,7 +76,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
         self._ends: list[tuple[float, int, Stream]] = []  # a heap; an entry counts if it is its stream's present end
         self._wake_s, self._serial, self._active = float("inf"), 0, 0
         self._sets: list[FlowSet] = []
-        self._neighbours = Neighbours()
+        self._neighbours, self._hops = Neighbours(), JoinedHops()
         self._known = RateCache(lambda sets: self._solve(sets, self._epoch), self._forget)
         self._portions: dict[Portion, None] = {}  # links with possibly uncounted time
         self._bandwidths: dict[int, Floats] = {}
@@ -156,7 +157,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
             heappush(self._ends, (stream.end_s, self._serial, stream))
 
     def _solve(self, sets: Sequence[FlowSet], epoch: int) -> list[list[Portion]]:
-        return portions(sets, self._bytes_per_s(epoch))
+        return portions(sets, self._bytes_per_s(epoch), self._hops)
 
     def _bytes_per_s(self, epoch: int) -> Floats:
         """The bandwidth of every link between two changes."""
@@ -267,20 +268,15 @@ class FluidNetwork(Network[FairLink, FlowSet]):
 
     def _count_losses(self) -> None:
         """Record the delay of flows by contention on the links."""
-        for portion in self._portions:
-            if portion.elapsed_s:
-                self._lost(portion, portion.elapsed_s, self._epoch)
-                portion.elapsed_s = 0.0
+        late = [portion for portion in self._portions if portion.elapsed_s]
+        self._lost(late, [portion.elapsed_s for portion in late], self._epoch)
+        for portion in late:
+            portion.elapsed_s = 0.0
 
-    def _lost(self, portion: Portion, seconds: float, epoch: int) -> None:
-        """Put down to the links what flows have lost at a rate within some seconds, compared with being alone."""
-        flows = portion.flows
-        if flows.alone is None or flows.alone[0] != epoch:
-            flows.alone = epoch, alone_bytes_per_s(flows, self._bytes_per_s(epoch))
-        lost_s = seconds * (1.0 - portion.bytes_per_s / flows.alone[1])
-        if flows.joint:  # the limiting link belongs to some of its transfers
-            lost_s *= flows.hops.shares[flows.hops.links == portion.limits]
-        np.add.at(self._queued_s, portion.limits, lost_s)
+    def _lost(self, late: Sequence[Portion], seconds: Sequence[float], epoch: int) -> None:
+        """Put down to the links what flows have lost at their rates, compared with being alone, in some seconds."""
+        if late:
+            np.add.at(self._queued_s, *losses(late, seconds, self._bytes_per_s(epoch), epoch))
 
     def _carried(self, flows: FlowSet, started_bytes: float, sent_bytes: float, epoch: int) -> None:
         """Record the bytes begun and sent by each flow of a set on its links."""

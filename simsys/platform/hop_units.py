@@ -21,7 +21,7 @@ class HopUnits:
         ways: The path of each flow.
     """
 
-    __slots__ = ("first", "flow_of", "keys", "links", "shares", "unit_of")
+    __slots__ = ("first", "flow_of", "keys", "links", "shares", "sizes", "unit_of")
 
     def __init__(self, ways: Sequence[Way]) -> None:
         numbers: dict[Hashable, int] = {}
@@ -36,18 +36,15 @@ class HopUnits:
         self.keys: Sequence[Hashable] = tuple(numbers)
         """What distinguishes each hop: its only link and share, or the identity of the object, which ways hold."""
         parts = [by_key[key] for key in self.keys]
-        self.first: Indexes = np.cumsum([0, *[len(hop) for hop in parts]])
+        self.sizes: Indexes = np.array([len(hop) for hop in parts], dtype=np.intp)
+        """The number of links of each hop."""
+        self.first: Indexes = np.concatenate([[0], np.cumsum(self.sizes)])
         """Where the links of each hop begin, and where they end."""
         found = np.array(list(chain.from_iterable(chain.from_iterable(parts))), dtype=np.float64).reshape(-1, 2)
         self.links: Indexes = found[:, 0].astype(np.intp)
         """The links of all hops, hop by hop."""
         self.shares: Floats = found[:, 1].copy()
         """The share of the bytes of a flow on each."""
-
-    @property
-    def sizes(self) -> Indexes:
-        """The number of links of each hop."""
-        return np.diff(self.first)
 
     def entries(self) -> tuple[Indexes, Indexes, Floats]:
         """The flow, the link and the share of every link that a flow uses."""

@@ -6,33 +6,67 @@ All rates grow until a link is full; the flows on it keep their rate, the others
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from simsys.platform.flow_set import FlowSet, Portion
-from simsys.platform.hop_units import Floats, HopUnits, Indexes, spread
+from simsys.platform.hop_units import Floats, Indexes, spread
+from simsys.platform.joined_hops import JoinedHops
 
 _ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
 
-def portions(sets: Sequence[FlowSet], bytes_per_s: Floats) -> list[list[Portion]]:
+def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[list[Portion]]:
     """Fill the links with flows.
 
     Args:
         sets: All flows of a connected component.
         bytes_per_s: The bandwidth of every link of the network.
+        hops: The hops of the network, which knows those of most sets already; by default it knows none.
 
     Returns:
         For each set its flows by rate.
     """
     first = np.cumsum([0, *[each.count for each in sets]])
-    flow_of, link_of, share_of = _uses(sets, first, bytes_per_s)
+    flow_of, link_of, share_of = _uses(sets, first, bytes_per_s, hops or JoinedHops())
     rates, limits = _filled(int(first[-1]), flow_of, link_of, share_of, bytes_per_s)
     return [
         _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
         for each, start in zip(sets, first, strict=False)
     ]
+
+
+def losses(
+    late: Sequence[Portion], seconds: Sequence[float], bytes_per_s: Floats, epoch: int
+) -> tuple[Indexes, Floats]:
+    """What flows have lost by sharing links.
+
+    Args:
+        late: The flows.
+        seconds: For how long each portion has had its rate.
+        bytes_per_s: The bandwidth of every link of the network.
+        epoch: Of these bandwidths.
+
+    Returns:
+        For each flow the link that decides its rate, and the seconds that it would need less on links for itself.
+    """
+    counts = [len(portion.limits) for portion in late]
+    alone = np.concatenate([_alone_bytes_per_s(portion.flows, bytes_per_s, epoch) for portion in late])
+    rates = np.repeat([portion.bytes_per_s for portion in late], counts)
+    lost_s = np.repeat(seconds, counts) * (1.0 - rates / alone)
+    for end, portion in zip(np.cumsum(counts).tolist(), late, strict=True):
+        hops = portion.flows.hops
+        if portion.flows.joint:  # the limiting link belongs to some of its transfers
+            lost_s[end - 1 : end] *= hops.shares[hops.links == portion.limits]
+    return np.concatenate([portion.limits for portion in late]), lost_s
+
+
+def _alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats, epoch: int) -> Floats:
+    """As `alone_bytes_per_s`, kept for an epoch."""
+    if flows.alone is None or flows.alone[0] != epoch:
+        flows.alone = epoch, alone_bytes_per_s(flows, bytes_per_s)
+    return flows.alone[1]
 
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
@@ -48,15 +82,17 @@ def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
     return rates
 
 
-def _uses(sets: Sequence[FlowSet], first: Indexes, bytes_per_s: Floats) -> tuple[Indexes, Indexes, Floats]:
+def _uses(
+    sets: Sequence[FlowSet], first: Indexes, bytes_per_s: Floats, hops: JoinedHops
+) -> tuple[Indexes, Indexes, Floats]:
     """The flow, the link and the share of every link that a flow uses.
 
     Links over which flows spread evenly, and which no flow uses but all together, are full at the same level. The last
     of them stands for all.
     """
-    units = _joined([each.hops for each in sets], first) if len(sets) > 1 else sets[0].hops
+    units = hops.join(sets, first) if len(sets) > 1 else sets[0].hops
     counted = sizes = units.sizes
-    starts = units.first[:-1]
+    starts = units.first[: len(sizes)]
     if sizes.max(initial=1) > 1:
         _, place_of, users = np.unique(units.links, return_inverse=True, return_counts=True)
         rates = bytes_per_s[units.links]
@@ -69,25 +105,6 @@ def _uses(sets: Sequence[FlowSet], first: Indexes, bytes_per_s: Floats) -> tuple
         starts = starts + sizes - counted
     places, flow_of = spread(starts, counted, units.unit_of, units.flow_of)
     return flow_of, units.links[places], units.shares[places]
-
-
-def _joined(parts: Sequence[HopUnits], first: Indexes) -> HopUnits:
-    """The distinct hops of several sets, whose flows are numbered from `first` on."""
-    numbers: dict[Hashable, int] = {}
-    whole, units, links, shares, sizes = HopUnits(()), [], [], [], [0]
-    for part in parts:
-        known = len(numbers)
-        number_of = np.array([numbers.setdefault(key, len(numbers)) for key in part.keys], dtype=np.intp)
-        units.append(number_of[part.unit_of])
-        new = number_of >= known
-        places = np.repeat(new, part.sizes)
-        links.append(part.links[places])
-        shares.append(part.shares[places])
-        sizes += part.sizes[new].tolist()
-    whole.flow_of = np.concatenate([part.flow_of + start for part, start in zip(parts, first, strict=False)])
-    whole.unit_of, whole.keys, whole.first = np.concatenate(units), tuple(numbers), np.cumsum(sizes)
-    whole.links, whole.shares = np.concatenate(links), np.concatenate(shares)
-    return whole
 
 
 def _filled(
@@ -119,6 +136,8 @@ def _filled(
 
 def _by_rate(flows: FlowSet, rates: Floats, limits: Indexes) -> list[Portion]:
     each = rates.tolist()
+    if len(each) == 1:
+        return [Portion(flows, each[0], limits)]
     levels = sorted(set(each))
     if len(levels) == 1:
         return [Portion(flows, levels[0], limits)]

@@ -40,13 +40,14 @@ class Engine(Leaving):
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
-        return self.queued + len(self._running)
+        scheduler, intake = self.scheduler, self._intake
+        here = len(scheduler.waiting) + len(scheduler.aside) + len(self._running)
+        return here if intake is None else here + intake.held
 
     @property
     def queued(self) -> int:
         """Requests that wait here: on their way to the scheduler, in its queue, or for cached prefixes."""
-        held = 0 if self._intake is None else self._intake.held
-        return len(self.scheduler.waiting) + len(self.scheduler.aside) + held
+        return self.outstanding - len(self._running)
 
     def free_blocks(self) -> int:
         """KV blocks that are free now, in the middle of a run too."""
@@ -83,10 +84,11 @@ class Engine(Leaving):
 
     def notice(self, request: int) -> None:
         """A request has joined the queue: begin, or end the run at the next step if that may change it."""
-        if not self.busy or self.copying:
+        if self.left > 1:
+            if self.scheduler.wants(request, self.tokens):
+                self.stepper.cut()
+        elif not self.busy or self.copying:
             self.ask_again()
-        elif self.left > 1 and self.scheduler.wants(request, self.tokens):
-            self.stepper.cut()
 
     def ask_again(self) -> None:
         """Begin, or end the run at the next step, since the policy may choose something else now."""

@@ -6,7 +6,7 @@ are stretches of consecutive blocks that have always been used together; a node 
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
 from itertools import repeat
 
@@ -220,9 +220,8 @@ class PrefixTree:
             if end == node.begin and node.parent is not None:
                 self.index[node.chain[first]] = node.parent
             first += 1
-        index = self.index
-        for each in node.chain[first : self._id_of(node.end - 1) + 1]:
-            del index[each]
+        gone = map(self.index.__delitem__, node.chain[first : self._id_of(node.end - 1) + 1])
+        deque(gone, maxlen=0)  # a loop in C, since these are many
         node.end = end
         if end == node.begin and node.parent is not None:
             node.parent.children -= 1

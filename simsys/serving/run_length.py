@@ -40,4 +40,6 @@ def steps_until_prefix_eviction(engine: EngineState, steps: int) -> int:
     taken, kv = engine.scheduler.decode.missing_blocks, engine.kv
     most = taken(steps - 1)
     spare = min((kv.spare_blocks(request, most) for request in engine.scheduler.considers()), default=most)
+    if spare >= most:
+        return steps
     return 1 + bisect_right(range(1, steps), spare, key=taken)

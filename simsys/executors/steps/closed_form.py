@@ -45,7 +45,6 @@ class ClosedFormRuns:
         "_done",
         "_ending",
         "_env",
-        "_even",
         "_evenly",
         "_from",
         "_host_s",
@@ -60,6 +59,7 @@ class ClosedFormRuns:
         "_probes",
         "_runs",
         "_sequences",
+        "_single",
         "_started_s",
         "_tally",
         "_team",
@@ -93,8 +93,8 @@ class ClosedFormRuns:
         self._tokens: float = 0  # of each step
         self._sequences: float = 0  # that decode
         self._context: float = 0  # of the first step, where there are no prompts
-        self._decode_costs: dict[int, tuple[float, float, float, float, float]] = {}
-        self._even = self._times = StepTimes(0.0, 0.0, 0.0)  # the former for all runs with constant growth
+        self._decode_costs: dict[int, tuple[float, float, float, StepTimes]] = {}
+        self._single = self._times = StepTimes(0.0, 0.0, 0.0)  # the former for all single steps
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
         plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
@@ -130,9 +130,9 @@ class ClosedFormRuns:
         if steps > 1:
             return self._cost.times(batch, self._more, before_s)
         compute_s, exchange_s = self._cost.seconds(batch)
-        times = self._even
+        times = self._single
         times.idle_s = idle_s = exchange_s + before_s
-        times.first_s, times.growth_s = compute_s + idle_s, 0.0
+        times.first_s = compute_s + idle_s
         return times
 
     def _at_least(self, times: StepTimes, host_s: float) -> StepTimes:
@@ -148,23 +148,22 @@ class ClosedFormRuns:
         self._tokens = self._sequences = sequences
         self._context = context_tokens
         costs = self._decode_costs
-        steepest_from, fixed_s, per_token_s, growth_s, idle_s = (
+        steepest_from, fixed_s, per_token_s, times = (
             costs[sequences] if sequences in costs else self._costs_of(sequences, host_s)
         )
         if context_tokens < steepest_from:
             before_s = 0.0 if self._overlapped else host_s
             times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
         else:
-            times = self._even
-            times.first_s, times.growth_s, times.idle_s = fixed_s + per_token_s * context_tokens, growth_s, idle_s
+            times.first_s = fixed_s + per_token_s * context_tokens
         self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
 
-    def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, float, float]:
-        """Of a number of sequences: from which context on, a constant, per token, growth per step, not computing."""
+    def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, StepTimes]:
+        """Of a number of sequences: from which context on, a constant, per token; times, with any first step."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         idle_s = found.exchange_s + (0.0 if self._overlapped else host_s)
         fixed_s, per_token_s = found.compute_s + found.steepest_s + idle_s, found.per_token_s
-        costs = found.steepest_from, fixed_s, per_token_s, per_token_s * sequences, idle_s
+        costs = found.steepest_from, fixed_s, per_token_s, StepTimes(0.0, per_token_s * sequences, idle_s)
         self._decode_costs[sequences] = costs
         return costs
 

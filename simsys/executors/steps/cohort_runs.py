@@ -23,13 +23,13 @@ class Costs(NamedTuple):
     """Costs of the parts of a model.
 
     Args:
-        own: Of each rank's own part.
+        own: Of each rank's own part, by its first GPU.
         experts: Of a GPU's share of the experts.
         exchange: Of the exchange.
         shared: Of the shared experts that are computed during the exchange, if they are.
     """
 
-    own: list[PassCost]
+    own: dict[int, PassCost]
     experts: PassCost
     exchange: PassCost
     shared: PassCost | None
@@ -39,7 +39,7 @@ class Costs(NamedTuple):
         """The costs of the parts of a model on the hardware of an executor."""
         parts, first = Round(lockstep, []), lockstep.teams[0]
         return cls(
-            [core.pass_cost(parts.forward(team, "own", Batch())) for team in lockstep.teams],
+            {team.ranks[0]: core.pass_cost(parts.forward(team, "own", Batch())) for team in lockstep.teams},
             core.pass_cost(parts.forward(first, "experts", Batch())),
             core.pass_cost(parts.forward(lockstep.everyone, "exchange", Batch())),
             None if lockstep.shared is None else core.pass_cost(parts.forward(first, "shared", Batch())),
@@ -77,7 +77,7 @@ class CohortRuns(Cohort):
         halves = 2 if lockstep.halves and most >= FEWEST_IN_HALVES else 1
         own = dict[int, StepTimes]()
         for place, team, batch, more in found.works:
-            cost = costs.own[lockstep.teams.index(team)]
+            cost = costs.own[team.ranks[0]]
             if halves == 1:
                 own[place] = cost.times(batch, more, 0.0)
             else:

@@ -138,6 +138,8 @@ def operations_of_step(
 
 def _lines(times: StepTimes) -> list[Line]:
     """The lines of which durations are the largest: they grow faster from each breakpoint on."""
+    if not times.breakpoints:
+        return [(times.first_s, times.growth_s)]
     return [times.line(step) for step in (0, *(breakpoint for breakpoint, _, _ in times.breakpoints))]
 
 
