@@ -91,7 +91,8 @@ def test_tensorrt_llm_lets_prompts_wait_where_its_launch_script_does(cells: dict
         ({"engine": "vLLM", "model": "gpt-oss-120b", "gpu": "H100-SXM-80GB"}, "bf16"),
         ({"engine": "vLLM", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}, "bf16"),
         ({"engine": "vLLM", "model": "gpt-oss-120b"}, None),
-        ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp8"}, "bf16"),
+        ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp8", "engine_version": "0.17.0"}, "bf16"),
+        ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp8", "engine_version": "0.19.0"}, None),
         ({"engine": "vLLM", "model": "minimax-m2.5", "precision": "fp4"}, None),
         ({"engine": "TensorRT-LLM", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}, "bf16"),
         ({"model": "deepseek-r1", "gpu": "H200-SXM-141GB", "precision": "fp8"}, "bf16"),
@@ -218,3 +219,21 @@ def test_the_first_rule_that_sets_something_counts() -> None:
     blackwell = {**SGLANG, "load_value": "15"}
     assert known(**blackwell)["scheduler_recv_interval"] == 10
     assert known(**{**blackwell, "load_value": "16"})["scheduler_recv_interval"] == 30
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"model": "gpt-oss-120b", "gpu": "H100-SXM-80GB"}, {"kv_precision": "bf16"}),
+        ({"model": "minimax-m2.5", "gpu": "H200-SXM-141GB"}, {"kv_precision": "bf16", "gpu_memory_utilization": 0.95}),
+        ({"model": "minimax-m2.5", "gpu": "B200-SXM-180GB", "engine_version": "0.19.0"}, {"block_size": 32}),
+        ({"model": "kimi-k2.5", "precision": "int4", "gpu": "B200-SXM-180GB"}, {"gpu_memory_utilization": 0.97}),
+    ],
+)
+def test_caches_and_memory_of_vllm_are_as_in_its_launch_scripts(
+    cells: dict[str, str], expected: dict[str, object]
+) -> None:
+    given = {"engine": "vLLM", "engine_version": "0.18.0", "precision": "fp8", "notes": INFERENCEX, **cells}
+    assert known(**given).items() >= expected.items()
+    pools = known(**given, prefill_tp="8")
+    assert not pools.keys() & expected.keys(), "recipes of pools set their own"
