@@ -45,10 +45,13 @@ def mamba_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
 
     In chunks of Q tokens (Dao & Gu 2024, §6), a token of a head of width P with a state of N elements an element takes
     2·Q·P FLOP for the products within its chunk and 4·N·P for the state; the scores of a chunk, 2·Q·N, are computed
-    once for each group of heads. A decoding sequence reads and writes its whole state, H·P·N numbers in 32 bit.
+    once for each group of heads. The states of chunks, H·P·N numbers in 32 bit, are written, passed on from chunk to
+    chunk, which reads and writes them, and read, by kernels that also read their inputs twice (mamba_ssm,
+    ops/triton/ssd_combined.py). A decoding sequence reads and writes its whole state.
     """
     wide, groups = a.mamba_heads * a.mamba_head_size, a.mamba_groups * a.mamba_state_size
     state = wide * a.mamba_state_size
+    scanned = 3 * wide + 4 * groups + 4 * STATE_ELEMENTS * state / CHUNK_TOKENS
     scan = Operator(
         "state_space_scan",
         OperatorKind.ATTENTION,
@@ -61,6 +64,7 @@ def mamba_operators(a: TransformerArchitecture) -> tuple[Operator, ...]:
         gemm("mamba_in", a.hidden_size, 2 * wide + 2 * groups + a.mamba_heads, Split.COLUMN),
         memory("short_convolution", 2 * (wide + 2 * groups), Split.HEADS, parameters=5 * (wide + 2 * groups)),
         scan,
+        memory("scan_states", scanned, Split.HEADS),
         replace(
             memory("mamba_state", 2 * STATE_ELEMENTS * state, Split.HEADS, per_logit=True),
             elements_per_sequence=STATE_ELEMENTS * state,

@@ -70,6 +70,15 @@ def test_a_scan_takes_the_products_of_a_chunk_and_of_the_state() -> None:
     assert flop == 256 * (2 * CHUNK_TOKENS * (wide + groups) + 4 * state)
 
 
+def test_a_scan_moves_the_states_of_its_chunks_twice_to_and_from_memory() -> None:
+    """In 32 bit: written, read and written when they are passed on, and read for the outputs."""
+    mamba = build_transformer(TOY).blocks[1]
+    (moved,) = [op for op in mamba.operators if op.name == "scan_states"]
+    wide, groups, state = 8 * 16, 2 * 32, 8 * 16 * 32
+    nbytes = forward_work([moved], Batch(tokens=CHUNK_TOKENS, logits=1), Precision()).nbytes
+    assert nbytes == 4 * 4 * state + 2 * CHUNK_TOKENS * (3 * wide + 4 * groups)
+
+
 def test_latent_tokens_are_sent_and_projected_up_outside_of_the_experts() -> None:
     """An all-to-all carries k copies of the latent vector; the projection up belongs to all data-parallel ranks."""
     whole = forward_pass(build_transformer(TOY), experts=Experts(4))
