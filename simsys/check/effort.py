@@ -15,10 +15,10 @@ from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.config.document import KeyPath
 from simsys.config.experiment import JobConfig
-from simsys.executors import combination
+from simsys.executors import Links, combination
 from simsys.parallel.plan import TrainingPlan
 from simsys.parallel.roles import one_group
-from simsys.shared_links import MOST_APART
+from simsys.shared_links import MOST_APART, links_of_serving
 from simsys.sums import ordered_sum
 
 GPUS: KeyPath = ("hardware",)
@@ -59,6 +59,11 @@ REQUEST_S = {"plain": 12e-6, "replicas": 30e-6, "split": 80e-6, "pipeline": 300e
 LOCKSTEP_S = 180e-6
 """Time of a request at medium in a pool of data-parallel ranks that step together: whenever a request comes or ends,
 the work of all ranks is found anew. Measured with 8 to 48 ranks at 1 to 24 requests per second: 90 to 420 us."""
+LOCKSTEP_WITH_DRAFTS = 3.0
+"""How much longer that takes with drafts, whose rounds of different lengths are put together."""
+LOADED_STEP_S = 270e-6
+"""Time of a decode step of a pool with tensor parallelism: its all-reduces meet caches on links, so that each step is
+carried out. Measured with 4 replicas of 8 GPUs."""
 LAYER_S = {"plain": 0.8e-6, "tensor": 4e-6, "nodes": 60e-6}
 """Time of a layer of a serving step at high: alone, with tensor parallelism inside a node, and over several nodes."""
 STEP_S = 20e-6
@@ -205,11 +210,25 @@ def _requests_s(job: ServingJob) -> float:
         "pipeline": layout.pipeline > 1,
     }
     each_s = ordered_sum(seconds for name, seconds in REQUEST_S.items() if has[name])
-    each_s += LOCKSTEP_S * sum(pool.attention_dp > 1 for pool in job.pools)
+    slower = LOCKSTEP_WITH_DRAFTS if settings.speculative is not None else 1.0
+    each_s += slower * LOCKSTEP_S * sum(pool.attention_dp > 1 for pool in job.pools)
     chunks = job.requests.mean_prompt_tokens / settings.max_num_batched_tokens
     varies = job.config.hardware.jitter is not None
     steps = _steps(job) * layout.pipeline if settings.stepping or varies else _served(job) * chunks
-    return _served(job) * each_s + steps * STEP_S
+    return _served(job) * each_s + steps * STEP_S + _loaded_steps(job) * LOADED_STEP_S
+
+
+def _loaded_steps(job: ServingJob) -> float:
+    """Decode steps that are carried out one by one, since transfers of their group and of caches meet."""
+    decode = job.pools[-1]
+    if not decode.only_decodes or decode.layout.tensor == 1:
+        return 0.0
+    if links_of_serving(job, job.cluster.platform().network) is not Links.LOADS:
+        return 0.0
+    drafts, users = job.settings.speculative, job.requests.concurrency or len(job.requests)
+    most = 1 + drafts.draft_tokens if drafts is not None else 1  # tokens of a sequence in a step
+    together = min(max(1.0, users / decode.layout.data), job.settings.max_num_seqs)
+    return _served(job) * job.requests.mean_output_tokens / together / most
 
 
 def _undrawn_s(job: ServingJob) -> float:

@@ -96,7 +96,7 @@ class Derivatives:
                 self._moves(own, coefficients, values, moved, likely - self._hidden(own[0], coefficients, parents))
                 for own, likely in zip(batch, guesses, strict=True)
             ]
-            for own, (usual, changed) in zip(batch, self.simulations.each(moved_figures, tasks), strict=True):
+            for own, (usual, changed) in zip(batch, self.simulations.each(moved_figures, tasks, 1), strict=True):
                 known.append((self._traits(own[0]), frozenset(names[place] for place in changed)))
                 for row in own:
                     for place, figures in changed.items():

@@ -100,16 +100,20 @@ class Simulations:
         return {run: self._cpu_s[run] for run in runs}
 
     def each(
-        self, work: Callable[[tuple[Task, Sequence[str], UserModules]], Answer], tasks: Sequence[Task]
+        self,
+        work: Callable[[tuple[Task, Sequence[str], UserModules]], Answer],
+        tasks: Sequence[Task],
+        of_parcel: int = RUNS_OF_A_PARCEL,
     ) -> Iterator[Answer]:
         """Do work on each task, in the processes, and yield the answers in order.
 
         Args:
             work: Called with a task, the tables whose fits are left out, and the user's modules.
             tasks: The tasks.
+            of_parcel: Tasks that are sent to a process at once; 1 for long ones.
         """
         sent = [(task, self._kept_from, current()) for task in tasks]
-        for done, answer in enumerate(self._mapped(work, sent), 1):
+        for done, answer in enumerate(self._mapped(work, sent, of_parcel), 1):
             if self._progress is not None:
                 self._progress(done, len(sent))
             yield answer
@@ -124,11 +128,13 @@ class Simulations:
         tasks = [(run, overlay, self._kept_from, current()) for run in runs]
         yield from zip(runs, self._mapped(outcome_of, tasks), strict=True)
 
-    def _mapped(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
+    def _mapped(
+        self, work: Callable[[Task], Answer], tasks: Sequence[Task], of_parcel: int = RUNS_OF_A_PARCEL
+    ) -> Iterator[Answer]:
         if self._pool is None:
             return map(work, tasks)
         with starting_workers():
-            return self._pool.map(work, tasks, chunksize=RUNS_OF_A_PARCEL)
+            return self._pool.map(work, tasks, chunksize=of_parcel)
 
     def _prediction(self, case: Case, overlay: Overlay) -> Prediction:
         if case.run is None:

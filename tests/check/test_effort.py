@@ -125,7 +125,21 @@ def test_ranks_that_step_together_are_estimated_like_a_single_one() -> None:
         given = SimulationConfig(**{**settings(workload={"output_tokens": 250, "num_requests": 600}), **changes})
         cpu_s = min(simulate(given).cpu_s for _ in range(3))
         shares.append(cpu_s / ordered_sum(cpu_parts(build_job(given)).values()))
-    assert 1 / 3 < shares[1] / shares[0] < 3
+    assert 1 / 4 < shares[1] / shares[0] < 4
+
+
+def test_steps_of_pools_count_where_caches_meet_all_reduces() -> None:
+    """On one switch they meet; on nodes of their own a cache is sent over network cards."""
+    work_s = list[float]()
+    users = {"arrivals": {"kind": "closed_loop", "concurrency": 4}, "output_tokens": 200, "num_requests": 100}
+    for nodes in (1, 2):
+        changes = {
+            "hardware": {"profile": "dgx-h100", "num_nodes": nodes, "gpus_per_node": 4 // nodes},
+            "parallelism": {"tp_degree": 2},
+            "serving": {"disaggregated": {"prefill_replicas": 1, "decode_replicas": 1}},
+        }
+        work_s.append(expected_s(workload=users, **changes))
+    assert work_s[0] > 2 * work_s[1]
 
 
 def test_jobs_share_the_limit(tmp_path: Path) -> None:
