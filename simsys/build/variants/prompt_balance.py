@@ -32,7 +32,8 @@ class PromptBalanceVariant(Variant):
         """The intake that delays prompts."""
         if pool.attention_dp == 1:
             return None
-        return PromptBalance(pool.settings.attention_dp_timeout_iters, together)
+        settings = pool.settings
+        return PromptBalance(settings.attention_dp_timeout_iters, settings.max_num_batched_tokens, together)
 
 
 @rule("serving.attention_dp_timeout_iters")

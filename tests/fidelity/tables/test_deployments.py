@@ -237,3 +237,11 @@ def test_caches_and_memory_of_vllm_are_as_in_its_launch_scripts(
     assert known(**given).items() >= expected.items()
     pools = known(**given, prefill_tp="8")
     assert not pools.keys() & expected.keys(), "recipes of pools set their own"
+
+
+def test_tensorrt_llm_routes_to_the_rank_with_the_fewest_requests() -> None:
+    ranks = {**TRT, "attention_dp": "8"}
+    assert known(**ranks)["router"] == "least_outstanding"
+    assert known(**ranks)["attention_dp_timeout_iters"] == 60
+    assert known(**{**ranks, "model": "gpt-oss-120b"})["attention_dp_timeout_iters"] == 50
+    assert "router" not in known(**TRT)
