@@ -34,7 +34,7 @@ def test_every_shipped_engine_says_where_it_runs_and_from_where_that_is_known(na
 @pytest.mark.parametrize("name", profile_names("gpu"))
 def test_every_shipped_gpu_has_a_platform_and_nvidias_have_a_compute_capability(name: str) -> None:
     gpu = load_gpu(name)
-    assert gpu.software_platform in ("CUDA", "ROCm", "Gaudi", "TPU", "Neuron")
+    assert gpu.software_platform in ("CUDA", "ROCm", "XPU", "Gaudi", "TPU", "Neuron")
     assert (gpu.software_platform == "CUDA") == (gpu.vendor == "NVIDIA") == (gpu.compute_capability is not None)
 
 

@@ -274,12 +274,12 @@ def test_shipped_errors_are_of_regimes_and_engines_that_there_are() -> None:
 def test_a_command_writes_them(tmp_path: Path) -> None:
     out = tmp_path / "by_regime.yaml"
     folder = data_folders("experiments")[-1] / "measured"
-    command = ["validate", str(folder / "training.csv"), "--held-out", "1", "--expected-errors", str(out), "--json"]
+    table = folder / "serving.csv"
+    command = ["validate", str(table), "--held-out", "1", "--expected-errors", str(out), "--json"]
     result = CliRunner().invoke(cli, command)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["files"] == [str(out)]
     assert out.read_text().startswith("# Errors on rows held out of the fit of the profiles,\n")
-    table = folder / "serving.csv"
     every = CliRunner().invoke(cli, ["validate", str(table), "--expected-errors", str(out)])
     assert every.exit_code == 0
     assert read_document(out).data["serving"]["engines"].keys() >= {"vllm", "tensorrt-llm-cpp"}
