@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from simsys.config.base import FrozenModel, invalid
-from simsys.units import NonNegativeFraction
+from simsys.units import Dimension, Quantity
 
 KV_HEADROOM = 0.1
 """Default of `SearchConfig.kv_headroom`. Choices among measured deployments lose as much for any from 5 to 20 %
@@ -45,7 +45,7 @@ class SearchConfig(FrozenModel):
         default="auto",
         description="Settings that vary: auto for all of them, or dotted paths with values or auto",
     )
-    kv_headroom: NonNegativeFraction = Field(
+    kv_headroom: Annotated[float, Quantity(Dimension.FRACTION, zero=True)] = Field(
         default=KV_HEADROOM,
         description="Share of the KV cache that is free at the fullest moment of a serving run that meets an SLO of "
         "TTFT or E2E latency; 0 for none",
