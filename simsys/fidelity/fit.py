@@ -26,7 +26,7 @@ STEPS_OF_A_FOLD = 2
 """Largest number of steps of a search without some rows, which begins with good derivatives."""
 LITTLE = 0.002
 """Relative gain below which a search measures derivatives anew, or ends."""
-RENEWALS = 1
+RENEWALS = 0
 """How often a search measures derivatives anew, each time for another part of the rows."""
 STARTS = 4
 """Number of places from which the expected errors are minimised."""

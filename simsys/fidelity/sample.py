@@ -16,7 +16,7 @@ MORE = {"serving": 3, "training": 2}
 SHORT_S = {"training": 0.5}
 USUAL_S = 0.1
 """Expected processor time (s) of a simulation below which a run is preferred, by family."""
-LONGEST_S = {"training": 2.0}
+LONGEST_S = {"training": 1.0}
 USUAL_LONGEST_S = 0.3
 """Expected processor time (s) above which a run is not sampled."""
 

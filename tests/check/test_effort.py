@@ -110,6 +110,24 @@ def test_the_estimate_is_of_the_right_size(changes: dict[str, Any]) -> None:
     assert expected_s(**changes) > result.cpu_s / 10
 
 
+LOCKSTEP = {
+    "hardware": {"profile": "dgx-h200"},
+    "model": {"name": "DeepSeek-V3"},
+    "parallelism": {"attention_dp": 8, "ep_degree": 8},
+    "serving": {"precision": "fp8_block", "router": "least_outstanding"},
+}
+
+
+def test_ranks_that_step_together_are_estimated_like_a_single_one() -> None:
+    """Against a single GPU in the same seconds, so that the speed of the machine does not matter."""
+    shares = list[float]()
+    for changes in ({}, LOCKSTEP):
+        given = SimulationConfig(**{**settings(workload={"output_tokens": 250, "num_requests": 600}), **changes})
+        cpu_s = min(simulate(given).cpu_s for _ in range(3))
+        shares.append(cpu_s / ordered_sum(cpu_parts(build_job(given)).values()))
+    assert 1 / 3 < shares[1] / shares[0] < 3
+
+
 def test_jobs_share_the_limit(tmp_path: Path) -> None:
     command = ["run", str(EXPERIMENTS[0].parent / "shared_cluster.yaml"), "--no-files"]
     changed = ["--set", "training.num_iterations=2000"]

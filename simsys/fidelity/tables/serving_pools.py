@@ -90,7 +90,7 @@ def hardware_of_pools(row: Row, pools: dict[str, int]) -> dict[str, Any]:
 
 
 def _fits(split: DisaggregatedConfig, per_node: int) -> bool:
-    """Whether each replica is inside a node, or on whole nodes, if nodes have so many GPUs."""
+    """Whether each replica is inside a node, or on whole nodes, if nodes have this number of GPUs."""
     prefill, decode = split.pools(ParallelismConfig())
     begins = {"prefill": 0, "decode": split.first_decode_gpu(ParallelismConfig(), per_node)}
     for pool in (prefill, decode):

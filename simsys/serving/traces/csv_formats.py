@@ -115,10 +115,12 @@ def read_csv(path: str, lines: Iterator[Line], limit: int | None) -> tuple[str, 
         The name of the format, and the requests.
 
     Raises:
-        TraceError: If no format has this header.
+        TraceError: If no format has this header, or requests join others without being after one.
     """
     number, line = next(lines)
     known, header = _recognise(f"{path}:{number}", line.strip())
+    if "joins" in header and "after" not in header:
+        raise TraceError(f"{path}:{number}: joins are other requests to wait for beside after, which is no column")
     rows = Rows(known.ticks_per_s, timed=bool(known.time))
     read_row = _row_reader(known, header, rows)
     extra = [rows.extra.setdefault(to, []) for name, (to, _) in known.extra.items() if name in header]

@@ -319,6 +319,13 @@ def test_a_trace_of_centuries_is_refused_by_its_name(tmp_path: Path, last: str, 
         read_trace(path, rate_scale=rate_scale)
 
 
+def test_requests_that_join_others_are_after_one(tmp_path: Path) -> None:
+    path = tmp_path / "joins.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens,joins\n0,1,1,0\n")
+    with pytest.raises(TraceError, match=r"joins\.csv:1: joins are other requests to wait for beside after"):
+        read_trace(path)
+
+
 CELLS = st.one_of(
     st.integers(-3, 70).map(str),
     st.floats().map(str),
