@@ -8,7 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from simsys.config.base import FrozenModel, invalid
+from simsys.units import Dimension, Quantity
 
+KV_HEADROOM = 0.1
+"""Default of `SearchConfig.kv_headroom`. Choices among measured deployments lose as much for any from 5 to 20 %
+(docs/explanation/decisions-measurements.md)."""
 Values = Literal["auto"] | Annotated[list[Any], Field(min_length=1)]
 
 
@@ -41,9 +45,16 @@ class SearchConfig(FrozenModel):
         default="auto",
         description="Settings that vary: auto for all of them, or dotted paths with values or auto",
     )
+    kv_headroom: Annotated[float, Quantity(Dimension.FRACTION, zero=True)] = Field(
+        default=KV_HEADROOM,
+        description="Share of the KV cache that is free at the fullest moment of a serving run that meets an SLO of "
+        "TTFT or E2E latency; 0 for none",
+    )
 
     @model_validator(mode="after")
-    def _one_goal(self) -> Self:
+    def _sound(self) -> Self:
         if self.minimize is not None and self.maximize is not None:
             raise invalid("a search has one goal; write minimize or maximize, and --pareto A B for two metrics")
+        if self.kv_headroom >= 1.0:
+            raise invalid("kv_headroom is the free share of the KV cache, which has to be below 100 %")
         return self

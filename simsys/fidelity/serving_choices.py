@@ -2,23 +2,26 @@
 
 The cost by token is GPU seconds, or the price of GPUs of different types. Where no throughput was measured, it follows
 from the mean latency of a request and the number of requests at work (Little's law), for measurement and prediction.
-A limit counts where some candidates of a set were measured within it and others were not.
+A limit counts where some candidates of a set were measured within it and others were not. As in a search, what is
+chosen within a limit of TTFT leaves a part of the KV cache free, as predicted.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 from typing import Any, TypeAlias
 
 from simsys.config.hardware import load_gpu
+from simsys.config.search import KV_HEADROOM
 from simsys.fidelity.case import Prediction, Run
 from simsys.fidelity.ranking import Candidate, Choice, Worth, choices_among
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.tables.serving_rows import RATES
+from simsys.metrics.kv_headroom import beyond_headroom, counts_waits
 
 Limits: TypeAlias = Mapping[str, float]
 """Largest mean latency by metric, in ms."""
@@ -50,12 +53,14 @@ class Kind:
         paths: The settings that vary.
         limits: Limits of latency, each a choice of its own.
         over_gpus: Whether GPUs of different types are compared, by their price.
+        headroom: Share of the KV cache that is free at the fullest moment of what is chosen within a limit of TTFT.
     """
 
     name: str
     paths: tuple[str, ...]
     limits: tuple[Limits, ...] = ({},)
     over_gpus: bool = False
+    headroom: float = KV_HEADROOM
 
 
 DEPLOYMENT = "parallelism and concurrency within limits of TTFT and TPOT"
@@ -65,6 +70,7 @@ KINDS = (
     Kind("concurrency within limits of TTFT and TPOT", LOAD_PATHS, BOTH_LIMITS),
     Kind("parallelism and concurrency within a TPOT limit", LAYOUT_PATHS + LOAD_PATHS, TPOT_LIMITS),
     Kind(DEPLOYMENT, LAYOUT_PATHS + LOAD_PATHS, BOTH_LIMITS),
+    Kind(f"{DEPLOYMENT}, KV cache as full as it may be", LAYOUT_PATHS + LOAD_PATHS, BOTH_LIMITS, headroom=0.0),
     Kind("type of GPU at equal concurrency", GPU_PATHS, over_gpus=True),
 )
 """All kinds; parallelism is TP degree, pipeline stages and expert parallelism of a replica."""
@@ -88,11 +94,13 @@ class _Measured:
         beyond = max((values[metric] / limit - 1.0 for metric, limit in limits.items()), default=0.0)
         return Worth(max(0.0, beyond), price * _gpus(self.scenario) / tokens_per_s)
 
-    def candidate(self, limits: Limits, price: float) -> Candidate | None:
+    def candidate(self, limits: Limits, price: float, headroom: float) -> Candidate | None:
         """It as one of the candidates of a choice."""
         predicted, measured = (self.worth(values, limits, price) for values in (self.predicted, self.measured))
         if predicted is None or measured is None:
             return None
+        if counts_waits(limits):
+            predicted = replace(predicted, beyond=max(predicted.beyond, beyond_headroom(self.row.figures, headroom)))
         return Candidate(self.row, predicted, measured, self.rows)
 
 
@@ -145,7 +153,7 @@ def _candidates(kind: Kind, runs: Sequence[_Measured], limits: Limits) -> list[C
     found = []
     for each in runs:
         price = _price(each.scenario["hardware"]["gpu"]) if kind.over_gpus else 1.0
-        candidate = each.candidate(limits, price) if price else None
+        candidate = each.candidate(limits, price, kind.headroom) if price else None
         if candidate is not None:
             found.append(candidate)
     return found

@@ -131,13 +131,15 @@ class IterationLog:
             joined_s: When the rank waits for other stages no longer.
         """
         split, parts = TimeSplit(start_s, end_s), dict[str, float]()
-        split.take(self._computations)
-        for pieces in (self._exchanges, self._waits, self._sends):
+        kinds = self._computations, self._exchanges, self._waits, self._sends
+        computations, exchanges, waits, sends = (_within(pieces, start_s, end_s) for pieces in kinds)
+        split.take(computations)
+        for pieces in (exchanges, waits, sends):
             for purpose, seconds in split.take(pieces).items():
                 parts[purpose] = parts.get(purpose, 0.0) + seconds
         bubble_s = parts.get(_BUBBLE, 0.0) + (split.before(joined_s) if self.pipelined else 0.0)
-        communication_s = _total(self._exchanges, start_s, end_s) + _total(self._sends, start_s, end_s)
-        compute_s = _total(self._computations, start_s, end_s)
+        communication_s = _total(exchanges, start_s, end_s) + _total(sends, start_s, end_s)
+        compute_s = _total(computations, start_s, end_s)
         return {**parts, _COMPUTE: compute_s, _COMMUNICATION: communication_s, _BUBBLE: bubble_s}
 
     def leave_out(self, count: int, started_s: float, ended_s: float) -> None:
@@ -190,10 +192,11 @@ def _rest(whole_s: float, part_s: float) -> float:
     return part_s if part_s > 1e-12 * whole_s else 0.0
 
 
+def _within(pieces: Iterable[Piece], since_s: float, until_s: float) -> list[Piece]:
+    """The pieces that lie within a span, wholly or in part."""
+    return [each for each in pieces if each[1] > since_s and each[0] < until_s]
+
+
 def _total(pieces: Iterable[Piece], since_s: float, until_s: float) -> float:
-    """Total duration of the pieces within a span."""
-    return ordered_sum(
-        min(end_s, until_s) - max(start_s, since_s)
-        for start_s, end_s, _ in pieces
-        if end_s > since_s and start_s < until_s
-    )
+    """Total duration within a span of the pieces that lie in it."""
+    return ordered_sum(min(end_s, until_s) - max(start_s, since_s) for start_s, end_s, _ in pieces)

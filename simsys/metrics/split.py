@@ -57,7 +57,7 @@ class TimeSplit:
                 reached_s = end_s
                 while first < len(taken) and taken[first][1] <= start_s:
                     first += 1
-                free_s = _free_seconds(taken, first, start_s, end_s)
+                free_s = _free_seconds(taken, first, start_s, end_s) if first < len(taken) else end_s - start_s
                 added.append((start_s, end_s))
             seconds[purpose] = seconds.get(purpose, 0.0) + free_s
         return seconds

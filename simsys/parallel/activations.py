@@ -158,10 +158,8 @@ def chunk_memory(
         gradient_bytes: Bytes per unreduced gradient of a block, if gradients are sharded.
         tied_parameters: Weights of the last block that are also in the first one and count there.
     """
-    blocks = [
-        block
-        for stretch in chunk.stretches
-        for block in block_memories(
+    each = [
+        block_memories(
             stretch,
             batch,
             precision,
@@ -170,11 +168,35 @@ def chunk_memory(
             weight_bytes=weight_bytes,
             gradient_bytes=gradient_bytes,
         )
-        * stretch.repeat
+        for stretch in chunk.stretches
     ]
-    if tied_parameters:
-        last, tied = blocks[-1], [ceil(tied_parameters * nbytes) for nbytes in (weight_bytes, gradient_bytes)]
-        blocks[-1] = replace(last, weights=last.weights - tied[0], gradients=last.gradients - tied[1])
+    tied = ceil(tied_parameters * weight_bytes), ceil(tied_parameters * gradient_bytes)
+    return memory_of_blocks(chunk, each, batch, precision, gathered=gathered, tied_bytes=tied)
+
+
+def memory_of_blocks(
+    chunk: ForwardPass,
+    each: Sequence[Sequence[BlockMemory]],
+    batch: Batch,
+    precision: Precision,
+    *,
+    gathered: Gathered,
+    tied_bytes: tuple[int, int],
+) -> ChunkMemory:
+    """As `chunk_memory`, from the memory of its blocks.
+
+    Args:
+        chunk: The rank's share of the layers.
+        each: For each stretch, the memory of one block or of its parts.
+        batch: One micro-batch.
+        precision: Precision of kept activations.
+        gathered: Gathered part of sharded weights.
+        tied_bytes: Gathered weights and unreduced gradients of the last block that are also in the first one.
+    """
+    blocks = [block for stretch, own in zip(chunk.stretches, each, strict=True) for block in (*own,) * stretch.repeat]
+    if any(tied_bytes):
+        last, (weights, gradients) = blocks[-1], tied_bytes
+        blocks[-1] = replace(last, weights=last.weights - weights, gradients=last.gradients - gradients)
     shared = ceil(chunk.shared_elements_per_token * batch.tokens * precision.activation_bytes)
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),

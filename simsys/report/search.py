@@ -77,6 +77,9 @@ def _of_the_best(result: SearchResult) -> list[str]:
     if ties and result.loss is not None:
         message = f"group 1 has {ties + 1} {result.noun} within the expected loss; the simplest one is first"
         lines += wrap(message, "", "  ")
+    if result.kv_headroom:
+        free = f"at least {percent(result.kv_headroom)} of the KV cache is free at the fullest moment of each answer"
+        lines += wrap(f"{free} (search.kv_headroom)", "", "  ")
     if result.loss is None:
         return [*lines, "expected loss against the best of these: not measured"]
     return [*lines, *wrap(result.loss.text(), "", "  ")]

@@ -117,6 +117,11 @@ class Space(ABC):
     def comparable(self) -> bool:
         """Whether the measured loss of choices holds for the metric of the goal."""
 
+    @property
+    def kv_headroom(self) -> float:
+        """Share of the KV cache that an answer leaves free at its fullest moment."""
+        return 0.0
+
     def doubts(self, settings: Sequence[Mapping[str, Any]]) -> list[str]:
         """Doubts about answers with some settings."""
         return []

@@ -62,6 +62,7 @@ class SearchResult(Shown):
         notes: Doubts about the answer.
         fixed: Settings that the scenario writes, which did not vary.
         noun: What the candidates are called.
+        kv_headroom: Share of the KV cache that the answers leave free at their fullest moment; 0 for any.
     """
 
     name: str
@@ -76,6 +77,7 @@ class SearchResult(Shown):
     notes: Sequence[str] = ()
     fixed: Mapping[str, Any] | None = None
     noun: str = "layouts"
+    kv_headroom: float = 0.0
 
     def __repr__(self) -> str:
         if not self.best:
@@ -131,6 +133,7 @@ class SearchResult(Shown):
             "expected_loss": None if self.loss is None else self.loss.as_dict(),
             "notes": list(self.notes),
             "fixed": dict(self.fixed or {}),
+            "kv_headroom": self.kv_headroom,
         }
 
 

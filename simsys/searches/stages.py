@@ -87,6 +87,7 @@ class Search:
             self.notes,
             self.space.written,
             self.space.noun,
+            self.space.kv_headroom,
         )
 
     def closed_forms(self, processes: Simulations) -> list[Candidate]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simsys.fidelity.case import Case, Prediction
@@ -113,3 +115,15 @@ def test_kinds_without_choices_are_left_out() -> None:
     found = [row for tp in (1, 2, 4) for row in rows(run(tp=tp), e2e_s=(1.0, 1.0 * tp))]
     assert list(choices_of(found)["serving"]) == [LAYOUTS]
     assert choices_of(found[:2]) == {}
+
+
+def test_what_fills_the_kv_cache_is_not_chosen_within_a_limit_of_ttft() -> None:
+    found = []
+    for users, measured_ms, usage in ((8, 100.0, 0.3), (16, 110.0, 0.6), (32, 9000.0, 0.97)):
+        values = {"ttft_ms": (100.0, measured_ms), "tpot_ms": (10.0, 10.0)}
+        found += [replace(row, figures={"max_kv_cache_usage": usage}) for row in rows(run(users=users), **values)]
+    choices = serving_choices(found)
+    with_room, full = choices[DEPLOYMENT], choices[f"{DEPLOYMENT}, KV cache as full as it may be"]
+    assert [choice.picked.row.case.run for choice in with_room] == [run(users=16)] * 2
+    assert [choice.picked.row.case.run for choice in full] == [run(users=32)] * 2
+    assert [choice.regret for choice in with_room] == [0.0, 0.0]

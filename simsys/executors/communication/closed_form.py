@@ -9,7 +9,7 @@ from simsys.executors.communication.base import Communication, Exchange
 from simsys.executors.communicator import Communicator
 from simsys.executors.core import Core
 from simsys.executors.meeting import Meeting
-from simsys.ops import Pipelined, Send, Transfer
+from simsys.ops import Collective, Pipelined, Send, Transfer
 from simsys.platform.environment import Environment
 from simsys.platform.events import At, Callback
 
@@ -55,7 +55,10 @@ class ClosedForms(Communication):
 
     def run_collective(self, meeting: Meeting, ready_s: float) -> None:
         """One event, at the end of the closed form."""
-        op = meeting.op
+        self.env.fire_at(self.carried_out(meeting.op, ready_s), meeting.event)
+
+    def carried_out(self, op: Collective, ready_s: float) -> float:
+        """Carry out a collective whose ranks are ready; no event, but its end (s)."""
         communicator = self.communicator(op.group)
         communicator.count(op.kind, op.nbytes)
         start_s = max(ready_s, communicator.free_at_s)
@@ -64,7 +67,7 @@ class ClosedForms(Communication):
             self._meets.note(communicator.use(op.kind, op.nbytes, self._meets), start_s, end_s)
         for hook in self.probes.operation:
             hook(op, start_s, end_s)
-        self.env.fire_at(end_s, meeting.event)
+        return end_s
 
     def send(self, op: Send) -> Event:
         """One event when the message has arrived over an idle route."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from simpy.events import Event
 
 from simsys.executors.communication.base import Communication
+from simsys.executors.communication.closed_form import ClosedForms
 from simsys.executors.core import Core
 from simsys.executors.iterations.memory_use import MemoryUse, memory_use
 from simsys.executors.iterations.pass_sums import PassSums
@@ -15,8 +16,9 @@ from simsys.executors.iterations.pass_times import PassTimes
 from simsys.executors.iterations.played import PlayedPrograms
 from simsys.executors.iterations.programs import Course, Messages, Outcome, ProgramMeeting, StuckError, longest_paths
 from simsys.executors.uses import Use
-from simsys.ops import Program, Send
+from simsys.ops import Collective, Compute, Overlapped, Pass, PassOperation, Program, Send
 from simsys.parallel.layout import Group
+from simsys.platform.events import At
 
 MOST_OBSERVED = 200_000
 """Operations of the programs of a group that are carried out one by one for an observer: a few seconds."""
@@ -32,7 +34,46 @@ class ForeseenPrograms(PlayedPrograms):
         self._uses: dict[int, tuple[object, MemoryUse]] = {}  # by identity of the passes, which it holds
         self._meets: dict[int, tuple[object, bool]] = {}  # likewise
         self._hops_s: dict[tuple[int, int, float], float] = {}
+        self._exchanges: dict[Pass, Sequence[tuple[PassOperation, Collective | None]]] = {}
         self._epoch = 0  # state of the hardware at the start of the timed programs
+
+    def carry_out(self, each: Pass) -> Generator[Event, Any, None]:
+        """Collectives without other simulated ranks end ahead of the clock; the rank waits once, for the last one."""
+        closed, ended_s = self.communication, 0.0
+        if self.own is not None or not isinstance(closed, ClosedForms):
+            yield from super().carry_out(each)
+            return
+        for op, exchange in self._exchanges_of(each):
+            if exchange is None or self._held_up(exchange):
+                yield self.start(op)
+                continue
+            ended_s = closed.carried_out(exchange, self.now(op.rank))
+            if isinstance(op, Overlapped):
+                yield self.start(op.compute)
+            device = self.platform.devices[op.rank]
+            device.free_at_s = max(device.free_at_s, ended_s)
+        if ended_s > self.env.now:
+            yield At(self.env, ended_s)
+
+    def _exchanges_of(self, each: Pass) -> Sequence[tuple[PassOperation, Collective | None]]:
+        """The operations of a pass, found once, each with its collective if no other simulated rank joins that."""
+        found = self._exchanges.get(each)
+        if found is None:
+            found = self._exchanges[each] = [(op, self._alone(op)) for op in each.run]
+        return found
+
+    def _alone(self, op: PassOperation) -> Collective | None:
+        if isinstance(op, Compute):
+            return None
+        exchange = op if isinstance(op, Collective) else op.collective
+        communicator = self.communicator(exchange.group)
+        alone = communicator.members == 1 and exchange.rank in exchange.group.ranks
+        return exchange if alone and not communicator.trivial(exchange.nbytes) else None
+
+    def _held_up(self, op: Collective) -> bool:
+        """Whether collectives of its group that the rank has issued before wait for something else."""
+        stream = self.core.streams.get((op.rank, op.group)) if self.core.streams else None
+        return stream is not None and stream.held_up
 
     def program(self, op: Program) -> Event:
         """All programs of a group at once, as a recurrence over the ends of passes: no event for any pass."""

@@ -85,11 +85,13 @@ class Aim(NamedTuple):
         goal: What is best.
         judged: Whether they have to meet the SLO.
         to_steady: Whether their whole runs continue until the steady state.
+        headroom: Share of the KV cache that has to be free at its fullest moment.
     """
 
     goal: Goal
     judged: bool
     to_steady: bool
+    headroom: float
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Deployment(SizedCandidate):
 
     def problem(self, metrics: Mapping[str, Any]) -> str:
         """Why it does not serve the requests within their targets; empty if it does."""
-        return missed(self.shape.fleet.config, metrics) if self.aim.judged else ""
+        return missed(self.shape.fleet.config, metrics, self.aim.headroom) if self.aim.judged else ""
 
     def simplicity(self, metrics: Mapping[str, Any]) -> Simplicity:
         """Price, number of GPUs, and number of ways in which it is not plain."""

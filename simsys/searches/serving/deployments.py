@@ -29,7 +29,7 @@ from simsys.searches.serving.engines import EngineKind
 from simsys.searches.serving.fleet import SIZES, STEADY, Fleet
 from simsys.searches.serving.sized import SizedShapes
 from simsys.searches.serving.steps import Collectives
-from simsys.searches.serving.targets import required_share
+from simsys.searches.serving.targets import headroom_of, required_share
 from simsys.searches.serving.values import JUDGED, PRICED, is_bounded, is_cost
 from simsys.searches.simulated import Simulations
 
@@ -119,6 +119,11 @@ class Deployments(Space):
         varied = self.asked.over if isinstance(self.asked.over, Mapping) else {}
         return {key: _plain(self.config, key) for key in [*keys, *(key for key in sizes if key not in varied)]}
 
+    @property
+    def kv_headroom(self) -> float:
+        """Share of the KV cache that an answer leaves free at its fullest moment."""
+        return headroom_of(self.config, self.asked.kv_headroom) if self.judged else 0.0
+
     def _asked(self, key: str) -> Sequence[Any] | str | None:
         return asked_values(self.config, self.asked.over, key)
 
@@ -187,7 +192,7 @@ class Deployments(Space):
 
     def _of_fleet(self, outer: Mapping[str, Any], fleet: Fleet, axes: Axes) -> Iterator[Deployment]:
         """The deployments on hardware of one kind."""
-        aim = Aim(self.goal, self.judged, self._to_steady)
+        aim = Aim(self.goal, self.judged, self._to_steady, self.kv_headroom)
         demand, collectives = self._demand(fleet), Collectives()
         precisions = different_precisions(fleet.config, axes, fleet.written, fleet.model)
         varying = frozenset(key for key in KEYS if self._varies(key))

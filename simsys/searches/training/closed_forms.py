@@ -18,7 +18,8 @@ from simsys.parallel.pipeline_schedule import Schedule
 from simsys.parallel.training_memory import model_states, whole_bytes
 from simsys.searches.training.base import Base
 from simsys.searches.training.groups import Groups
-from simsys.searches.training.pieces import GatheredBytes, Piece, Pieces, in_flight
+from simsys.searches.training.memories import GatheredBytes, Piece
+from simsys.searches.training.pieces import Pieces, in_flight
 from simsys.searches.training.space import PLAIN, Axes, Division, Variant
 from simsys.searches.training.times import Times
 
@@ -228,7 +229,7 @@ class _Order:
         for column, size in enumerate(self.sizes):
             sized = self._setup(size=size)
             for row, piece in enumerate(self.distinct):
-                found = self.pieces.memory(piece, sized, recomputes, gathered)
+                found = self.pieces.memories.of(piece, sized, recomputes, gathered)
                 kept[row, column], passing[row, column], staying[row] = found
             if (kept[:, column] + passing[:, column]).min(axis=1).max() > free_bytes:
                 break

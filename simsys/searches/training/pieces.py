@@ -7,12 +7,11 @@ and one layer costs the same in every stage. Everything here is found once.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simsys.build.training_setup import TrainingSetup, expert_load
 from simsys.collectives.base import CollectiveKind
@@ -20,7 +19,6 @@ from simsys.collectives.choose import named
 from simsys.costs.compute_speed import WorkCost
 from simsys.executors.communicator import Communicator
 from simsys.model.work import Work
-from simsys.parallel.activations import ChunkMemory, Gathered, RecomputeSetting, chunk_memory, recomputed_parts
 from simsys.parallel.layout import Group
 from simsys.parallel.passes import ForwardPass, RepeatedBlock
 from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
@@ -30,36 +28,12 @@ from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.searches.training.base import Base
 from simsys.searches.training.groups import Groups
+from simsys.searches.training.memories import Floats, Memories, Piece, Signature
 from simsys.searches.training.space import Division
 from simsys.sums import ordered_sum
 
-Floats: TypeAlias = NDArray[np.float64]
-Signature: TypeAlias = tuple[tuple[int, int], ...]
-"""The stretches of a chunk: an identity of the layer, and the number of layers."""
 Whole: TypeAlias = tuple[int, bool, int, int]
 """What a rank's share of the whole model depends on: degrees of tensor, context and expert parallelism."""
-
-
-class GatheredBytes(NamedTuple):
-    """Bytes of a whole weight and of its unreduced gradient, and which weights are gathered at once."""
-
-    weight: float
-    gradient: float
-    gathered: Gathered
-
-
-class PieceMemory(NamedTuple):
-    """Memory of a micro-batch in a chunk in bytes, by kind of recomputation.
-
-    Args:
-        kept: From its forward until its backward pass.
-        passing: In addition at the peak of a pass; less than 0 where not all of the kept memory is needed then.
-        gathered: Gathered weights between its passes, of any kind of recomputation and number of micro-batches.
-    """
-
-    kept: Floats
-    passing: Floats
-    gathered: int
 
 
 class Seconds(NamedTuple):
@@ -68,14 +42,6 @@ class Seconds(NamedTuple):
     forward: float
     backward: float
     weight: float
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A chunk of layers of one stage."""
-
-    chunk: ForwardPass
-    signature: Signature
 
 
 class Pieces:
@@ -87,9 +53,10 @@ class Pieces:
 
     def __init__(self, base: Base) -> None:
         self.base = base
+        self.memories = Memories(base)
+        """Memory of micro-batches in them."""
         self._whole: dict[Whole, ForwardPass] = {}
         self._stages: dict[tuple[Whole, int, int], list[tuple[Piece, ...]]] = {}
-        self._memories: dict[tuple[Signature, int, GatheredBytes, bool], PieceMemory] = {}
         self._of_pieces: dict[tuple[Hashable, ...], Floats] = {}
         self._blocks: dict[tuple[Hashable, ...], tuple[Block, ...]] = {}
         self._seconds: dict[tuple[Block, int], Seconds] = {}
@@ -125,44 +92,6 @@ class Pieces:
             cut = [[whole]] if division.pipeline == 1 else partition(whole, division.pipeline, virtual, given)
             found = self._stages[key] = [tuple(Piece(chunk, _signature(chunk)) for chunk in stage) for stage in cut]
         return found
-
-    def memory(
-        self, piece: Piece, setup: TrainingSetup, recomputes: Sequence[RecomputeSetting], gathered: GatheredBytes
-    ) -> PieceMemory:
-        """Memory of a micro-batch in a chunk, as `simsys memory` has it.
-
-        Args:
-            piece: The chunk.
-            setup: The training with the size of the micro-batch.
-            recomputes: Kinds of recomputation.
-            gathered: Gathered weights.
-        """
-        size, whole = setup.settings.batch_size_per_gpu, setup.layout.pipeline == 1
-        key = piece.signature, size, gathered, whole
-        found = self._memories.get(key)
-        if found is None:
-            chunks = [self._chunk(piece, setup, recompute, gathered) for recompute in recomputes]
-            found = self._memories[key] = PieceMemory(
-                np.array([float(chunk.kept) for chunk in chunks]),
-                np.array([float(sum(chunk.peak.values()) - chunk.kept) for chunk in chunks]),
-                chunks[0].gathered,
-            )
-        return found
-
-    def _chunk(
-        self, piece: Piece, setup: TrainingSetup, recompute: RecomputeSetting, gathered: GatheredBytes
-    ) -> ChunkMemory:
-        return chunk_memory(
-            piece.chunk,
-            setup.micro_batch(setup.phases[0]),
-            self.base.precision,
-            vocab_size=self.base.model.vocab_size / setup.layout.tensor,
-            recompute=recomputed_parts(recompute),
-            gathered=gathered.gathered,
-            weight_bytes=gathered.weight,
-            gradient_bytes=gathered.gradient,
-            tied_parameters=setup.tied_parameters,
-        )
 
     def blocks(self, stretch: RepeatedBlock, setup: TrainingSetup) -> tuple[Block, ...]:
         """One block of a stretch in a training step, or its two halves if its experts are divided."""

@@ -13,7 +13,8 @@ from simsys.parallel.plan import Block
 from simsys.searches.training.base import Base
 from simsys.searches.training.exposed import LeastExchange, least_exchange
 from simsys.searches.training.groups import Groups
-from simsys.searches.training.pieces import Floats, Piece, Pieces, work_key
+from simsys.searches.training.memories import Floats, Piece
+from simsys.searches.training.pieces import Pieces, work_key
 from simsys.searches.training.sharded import Sharded, sharded_passes, shards_weights
 from simsys.sums import ordered_sum
 

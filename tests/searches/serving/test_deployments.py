@@ -19,7 +19,8 @@ def cheapest(seed):
     with Simulations(1) as simulations:
         found = sizes.simulate(simulations, partial(search.answer, lod="medium"), 10_000)
     every = every_size(space(config, over, judged=False).candidates())
-    meets = [bool(metrics := run(each)) and not missed(config, metrics) for each in every]
+    room = question.kv_headroom
+    meets = [bool(metrics := run(each)) and not missed(config, metrics, room) for each in every]
     least = min((each.gpus for each, good in zip(every, meets, strict=True) if good), default=None)
     number = min((answer.value for _, answer in found), default=None)
     return number, least, surely(every, meets), len(every)
