@@ -22,11 +22,11 @@ DAMPING = (0.02, 0.06, 0.2)
 """Damping factors (Levenberg 1944), tried in this order until a step improves the fit."""
 STEPS = 16
 """Largest number of steps."""
-STEPS_OF_A_FOLD = 2
+STEPS_OF_A_FOLD = 4
 """Largest number of steps of a search without some rows, which begins with good derivatives."""
 LITTLE = 0.002
 """Relative gain below which a search measures derivatives anew, or ends."""
-RENEWALS = 0
+RENEWALS = 1
 """How often a search measures derivatives anew, each time for another part of the rows."""
 STARTS = 4
 """Number of places from which the expected errors are minimised."""
