@@ -210,7 +210,7 @@ def _requests_s(job: ServingJob) -> float:
         "pipeline": layout.pipeline > 1,
     }
     each_s = ordered_sum(seconds for name, seconds in REQUEST_S.items() if has[name])
-    slower = LOCKSTEP_WITH_DRAFTS if settings.speculative is not None else 1.0
+    slower = LOCKSTEP_WITH_DRAFTS if job.draft_model is not None else 1.0
     each_s += slower * LOCKSTEP_S * sum(pool.attention_dp > 1 for pool in job.pools)
     chunks = job.requests.mean_prompt_tokens / settings.max_num_batched_tokens
     varies = job.config.hardware.jitter is not None
@@ -225,10 +225,9 @@ def _loaded_steps(job: ServingJob) -> float:
         return 0.0
     if links_of_serving(job, job.cluster.platform().network) is not Links.LOADS:
         return 0.0
-    drafts, users = job.settings.speculative, job.requests.concurrency or len(job.requests)
-    most = 1 + drafts.draft_tokens if drafts is not None else 1  # tokens of a sequence in a step
+    users = job.requests.concurrency or len(job.requests)
     together = min(max(1.0, users / decode.layout.data), job.settings.max_num_seqs)
-    return _served(job) * job.requests.mean_output_tokens / together / most
+    return _served(job) * job.requests.mean_output_tokens / together
 
 
 def _undrawn_s(job: ServingJob) -> float:
