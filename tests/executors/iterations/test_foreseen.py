@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simsys.executors.iterations import foreseen
+from simsys.executors.iterations.foreseen import ForeseenPrograms
+from simsys.executors.iterations.played import PlayedPrograms
 from simsys.ops import Compute, Operation, Send
 from simsys.probes import Probe
 from simsys.simulation import simulate
@@ -47,3 +49,15 @@ def test_very_many_passes_are_foreseen_nevertheless(monkeypatch: pytest.MonkeyPa
     sums, each = Passes(each_pass=False), Passes(each_pass=True)
     assert simulate(CONFIG, [each]).events == simulate(CONFIG, [sums]).events
     assert each.computations == sums.computations
+
+
+@pytest.mark.parametrize("strategy", ["TP_CP_ZERO2", "TP_CP_PP_ZERO2", "TP_CP_FSDP"])
+def test_a_rank_waits_once_for_the_collectives_of_a_piece(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = {"pp_stages": 2} if "PP" in strategy else {}
+    config = training("medium", 2, strategy=strategy, tp_degree=2, cp_degree=2, **stages)
+    idle = config.with_({"simulation.occupy_links": False, "training.gradient_accumulation_steps": 4})
+    once = simulate(idle)
+    monkeypatch.setattr(ForeseenPrograms, "carry_out", PlayedPrograms.carry_out)
+    each = simulate(idle)
+    assert once.metrics == each.metrics
+    assert once.events < each.events
