@@ -43,17 +43,18 @@ def test_jumping_stepping_and_high_agree(scheduler: str) -> None:
     assert [high[name] for name in FIGURES] == pytest.approx([jumped[name] for name in FIGURES], rel=1e-9)
 
 
-def test_who_comes_during_a_step_is_in_the_step_after_the_next() -> None:
-    """The second request comes in the step with the prompt of the first, or while it decodes; the third with it."""
-    settings = Limits(num_blocks=1000)
-    for came_s in (1e-6, 30e-6):
-        requests = RequestTable([0.0, came_s, came_s], [6, 4, 4], [400, 2, 2])
-        levels = ("medium", "stepping")
-        runs, steps = (serve(requests, settings, level=level, intake=ScheduledAhead) for level in levels)
-        assert runs.history() == steps.history()
-        under_way = sum(step.started_s < came_s for step in steps.steps) - 1
-        started_s = [step.started_s for step in steps.steps]
-        assert [started_s.index(time_s) for time_s in steps.times("admitted")[1:]] == [under_way + 2] * 2
+@pytest.mark.parametrize("came_s", [1e-6, 30e-6])
+def test_who_comes_during_a_step_is_in_the_step_after_the_next(came_s: float) -> None:
+    """The second and the third request come in the step with the prompt of the first, or while it decodes."""
+    requests = RequestTable([0.0, came_s, came_s], [6, 4, 4], [400, 2, 2])
+    runs, steps = (
+        serve(requests, Limits(num_blocks=1000), level=level, intake=ScheduledAhead)
+        for level in ("medium", "stepping")
+    )
+    assert runs.history() == steps.history()
+    started_s = [step.started_s for step in steps.steps]
+    under_way = sum(time_s < came_s for time_s in started_s) - 1
+    assert [started_s.index(steps.times("admitted")[request]) for request in (1, 2)] == [under_way + 2] * 2
 
 
 def test_an_engine_that_would_rest_begins_at_once() -> None:
