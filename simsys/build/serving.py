@@ -43,6 +43,7 @@ from simsys.serving.intake import Intake
 from simsys.serving.kv_cache import PagedKVCache
 from simsys.serving.kv_connector import KVConnector
 from simsys.serving.requests import RequestTable
+from simsys.serving.scheduled_ahead import ScheduledAhead
 from simsys.serving.sequences import Sequences
 from simsys.serving.source import Source
 from simsys.teams import LockStepTeam, PipelineTeam, Team
@@ -242,6 +243,7 @@ class ServingJob(ServingMemory):
         intake: Intake | None = tiers.intake if tiers else None
         if intake is None and not pool.only_decodes:
             intake = self._first(each.intake(pool, beside) for each in self.variants)
+            intake = intake or (ScheduledAhead() if self.settings.async_scheduling else None)
         log = EngineLog(scheduler.kv)
         for hook in executor.probes.replica_started:
             hook(rank, log)

@@ -61,6 +61,7 @@ def test_who_comes_alone_waits_so_many_steps_after_the_one_under_way(stepping: b
         "prompt_tokens": 64,
         "output_tokens": 400,
         "stepping": stepping,
+        "async_scheduling": False,
     }
     none, ten, eleven = (run(steps, **two).metrics["mean_ttft_ms"] for steps in (0, 10, 11))
     step_ms = eleven - ten

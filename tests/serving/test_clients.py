@@ -30,6 +30,7 @@ from simsys.serving.intake import Intake
 from simsys.serving.leaving import HAD_ENOUGH
 from simsys.serving.polling import Polling
 from simsys.serving.requests import RequestTable
+from simsys.serving.scheduled_ahead import ScheduledAhead
 from simsys.serving.selection import with_attempts
 from tests.helpers.random_serving import POLICIES, ROUTERS, impatient, limits, shared, workload
 from tests.helpers.reference_serving import Limits
@@ -38,7 +39,7 @@ from tests.helpers.serving_harness import Served, StepSeconds, serve
 from tests.helpers.thorough import cases
 
 ENDS = ("finished", "rejected", "cancelled")
-INTAKES: tuple[Callable[[], Intake] | None, ...] = (None, None, lambda: Polling(3), lambda: BatchWait(4, 20))
+INTAKES: tuple[Callable[[], Intake] | None, ...] = (None, ScheduledAhead, lambda: Polling(3), lambda: BatchWait(4, 20))
 AMPLE = Limits(num_blocks=1000)
 CASES = {
     "seed": st.integers(0, 1_000_000),

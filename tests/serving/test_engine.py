@@ -29,6 +29,7 @@ from simsys.serving.batch_wait import BatchWait
 from simsys.serving.intake import Intake
 from simsys.serving.polling import Polling
 from simsys.serving.requests import RequestTable
+from simsys.serving.scheduled_ahead import ScheduledAhead
 from tests.helpers.random_serving import POLICIES, ROUTERS, limits, shared, workload
 from tests.helpers.reference_serving import Limits
 from tests.helpers.serving_harness import HOST, SLOW_HOST, Served, serve
@@ -52,7 +53,7 @@ class Drafting(SpeculativeDecode):
         super().__init__(*given, speculation=Speculation(draft_tokens=2, acceptance_rate=0.6))
 
 
-INTAKES: tuple[Callable[[], Intake] | None, ...] = (None, None, lambda: Polling(3), lambda: BatchWait(4, 20))
+INTAKES: tuple[Callable[[], Intake] | None, ...] = (None, ScheduledAhead, lambda: Polling(3), lambda: BatchWait(4, 20))
 
 
 class Runs(Probe):
