@@ -63,6 +63,8 @@ def _case(row: Row) -> Case:
     run, figure, reason = None, _Figure(""), ""
     measured = row.number("value")
     try:
+        if row.text("flag").startswith("suspect"):
+            raise Unsupported("the table marks the value as suspect")
         load = _load(row)
         figure = _figure(row, load)
         run = ScenarioRun.of(_scenario(row, load))

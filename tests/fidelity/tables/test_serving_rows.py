@@ -24,7 +24,7 @@ ROW = {
 
 
 def table(tmp_path: Path, *rows: dict[str, str]) -> Table:
-    columns = [*COLUMNS, "pp", "ep", "stat", "engine_version", "notes"]
+    columns = [*COLUMNS, "pp", "ep", "stat", "engine_version", "flag", "notes"]
     path = tmp_path / "serving.csv"
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns)
@@ -214,6 +214,7 @@ def test_names_of_hardware_and_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
+        ({"flag": "suspect_ttft"}, "the table marks the value as suspect"),
         ({"gpu": "SN40L"}, "no profile of GPU SN40L"),
         ({"engine": "sambaflow"}, "no profile of engine sambaflow"),
         ({"model": "Intel/neural-chat-7b"}, "model Intel/neural-chat-7b is not in the model DB"),
