@@ -12,43 +12,78 @@ from typing import Any, TextIO
 from simsys.config.expected_errors import BY_REGIME, FILENAME
 from simsys.config.expected_losses import FILENAME as LOSSES
 from simsys.config.hardware import Named, without_fits_to
+from simsys.config.loader import deep_merge
+from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import Coefficient
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect
 from simsys.fidelity.fit import Fit, fit, unseen
 from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
-from simsys.fidelity.predict import Progress, Simulations
+from simsys.fidelity.predict import Overlay, Progress, Simulations
 from simsys.fidelity.problem import Problem
 from simsys.fidelity.sample import sample
 from simsys.report.files import write_files
 from simsys.report.yaml_text import yaml_text
 
+FITTED_TOGETHER = (("collectives",), ("training", "serving"))
+"""Families of rows whose coefficients are fitted together: no coefficient depends on both of these (`FREE`)."""
 DRAWS = 200
 """Draws of sources for the intervals of coefficients."""
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """A fit, with the errors before the fit, after it, and on held-out rows.
+class Part:
+    """A fit to the rows of some families, with the errors before the fit, after it, and on held-out rows.
+
+    Coefficients that were fitted together compensate each other, so either all are kept (if held-out rows are
+    predicted better than before), or none.
 
     Args:
         problem: The problem, on a sample of the rows.
         fit: The fitted coefficients.
         before: Predictions of the sample with the profiles before the fit.
         after: Predictions of the sample with the fit.
-        unseen: Predictions of every row by a fit without its fold.
-        read: The profiles that each row reads; empty for rows that cannot be predicted.
-        kernels: Fits to tables of kernels, which are the base of this fit.
-        tables: The names of the tables.
-        command: The command line.
-        as_of: The date.
+        unseen: Predictions of every row by a fit without its fold; by the profiles before the fit if it is not kept.
+        helps: Whether the cross-validated error of the sampled rows is smaller than before the fit.
     """
 
     problem: Problem
     fit: Fit
     before: Sequence[Prediction]
     after: Sequence[Prediction]
+    unseen: Sequence[Prediction]
+    helps: bool
+
+    def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
+        """Return the errors of the sampled rows that read a profile: before the fit, after it, and held out."""
+        unseen_ = {each.case.id: each for each in self.unseen}
+        tested = [unseen_[each.case.id] for each in self.before]
+        own = [named in read for read in self.problem.read]
+        before, after, blind = (
+            errors_of([each for each, mine in zip(found, own, strict=True) if mine])
+            for found in (self.before, self.after, tested)
+        )
+        return before, after, blind
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fit of links to collectives, and one of everything else to training and serving.
+
+    Args:
+        parts: The fits.
+        left_out: Why families were not fitted, by their names.
+        unseen: Predictions of every row, in the order of the tables (`Part.unseen`).
+        read: The profiles that each row reads; empty for rows that cannot be predicted.
+        kernels: Fits to tables of kernels, which are the base of these fits.
+        tables: The names of the tables.
+        command: The command line.
+        as_of: The date.
+    """
+
+    parts: Sequence[Part]
+    left_out: Mapping[str, str]
     unseen: Sequence[Prediction]
     read: Sequence[frozenset[Named]]
     kernels: Sequence[KernelFit]
@@ -58,21 +93,12 @@ class Calibration:
 
     @cached_property
     def documents(self) -> dict[Named, dict[str, Any]]:
-        """Return the fitted settings of each profile, with sources and errors.
-
-        Coefficients that were fitted together compensate each other, so either all are kept (if held-out rows are
-        predicted better than before), or the fits to kernels only.
-        """
-        if not self.helps:
-            return _kernel_documents(self.kernels, self.tables, self.command, self.as_of)
-        return {named: {**values, **self._provenance(named)} for named, values in self.fit.overlay.items()}
-
-    @cached_property
-    def helps(self) -> bool:
-        """Whether the cross-validated error of the sampled rows is smaller than before the fit."""
-        unseen_ = {each.case.id: each for each in self.unseen}
-        now = [unseen_[each.case.id] for each in self.before]
-        return (errors_of(now).balanced_mape or 0.0) < (errors_of(self.before).balanced_mape or 0.0)
+        """Return the fitted settings of each profile, with sources and errors: of kernels, and of parts that help."""
+        found = _kernel_documents(self.kernels, self.tables, self.command, self.as_of)
+        for part in self.parts:
+            for named, values in part.fit.overlay.items() if part.helps else ():
+                found[named] = deep_merge(found.get(named, {}), {**values, **self._provenance(part, named)})
+        return found
 
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
@@ -89,43 +115,26 @@ class Calibration:
         }
         return files + write_files(folder / "fits", {name: _writer(head + text) for name, text in texts.items()})
 
-    def errors(self, named: Named) -> tuple[Errors, Errors, Errors]:
-        """Return the errors of the sampled rows that read a profile: before the fit, after it, and held out."""
-        unseen_ = {each.case.id: each for each in self.unseen}
-        tested = [unseen_[each.case.id] for each in self.before]
-        own = [named in read for read in self.problem.read]
-        before, after, blind = (
-            errors_of([each for each, mine in zip(found, own, strict=True) if mine])
-            for found in (self.before, self.after, tested)
-        )
-        return before, after, blind
-
-    def _provenance(self, named: Named) -> dict[str, Any]:
-        _, after, unseen_ = self.errors(named)
-        own = [
-            (each, ".".join(each.path), rows, ends)
-            for each, rows, ends in zip(self.fit.coefficients, self.fit.rows, self.fit.intervals, strict=True)
-            if each.named == named
-        ]
+    def _provenance(self, part: Part, named: Named) -> dict[str, Any]:
+        _, after, unseen_ = part.errors(named)
         names = ", ".join(self.tables)
-        kernels = [fit for fit in self.kernels if ("gpu", fit.gpu) == named]
-        kernel = provenance(kernels, self.tables, self.command, self.as_of) if kernels else {"sources": {}, "fits": {}}
-        said = f"of {names} ({self.as_of}), {self.command}"
-        sources = {path: f"fitted to {rows} rows {said}" for _, path, rows, _ in own}
-        fits: dict[str, Any] = {
-            path: {
+        sources: dict[str, str] = {}
+        fits: dict[str, Any] = {}
+        for each, rows, ends in zip(part.fit.coefficients, part.fit.rows, part.fit.intervals, strict=True):
+            if each.named != named:
+                continue
+            path = ".".join(each.path)
+            sources[path] = f"fitted to {rows} rows of {names} ({self.as_of}), {self.command}"
+            noted = {
                 "fitted_on": f"{rows} rows of {names}",
                 "error": _share(unseen_),
                 "error_of_fit": _share(after),
                 "command": self.command,
                 "as_of": str(self.as_of),
-                "intervals": {},
             }
-            for _, path, rows, _ in own
-        }
-        for each, path, _, ends in own:
-            fits[path]["intervals"][each.column or "value"] = [_end(each, end) for end in ends]
-        return {"sources": kernel["sources"] | sources, "fits": kernel["fits"] | fits}
+            columns = fits.get(path, {}).get("intervals", {})
+            fits[path] = {**noted, "intervals": {**columns, each.column or "value": [_end(each, end) for end in ends]}}
+        return {"sources": sources, "fits": fits}
 
 
 def write_kernel_fits(
@@ -175,8 +184,9 @@ def calibrate(
 ) -> Calibration:
     """Fit all coefficients on which the cases depend.
 
-    Coefficients are held near the profiles without earlier fits to these tables, and fits without some rows begin
-    there, since earlier fits have seen the held-out rows. The fit to all rows begins with the earlier fits.
+    Links are fitted to collectives first, everything else to training and serving. Coefficients are held near the
+    profiles without earlier fits to these tables, and fits without some rows begin there, since earlier fits have seen
+    the held-out rows. The fit to all rows begins with the earlier fits.
 
     Args:
         cases: Measured runs.
@@ -191,13 +201,45 @@ def calibrate(
     Raises:
         UsageError: If there are too few rows, or they do not vary.
     """
+    parts: list[Part] = []
+    left_out: dict[str, str] = {}
+    base: Overlay = overlay_of(kernels)
+    found: dict[str, Prediction] = {}
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
-        problem = Problem(sample(cases, rows_of_a_group, simulations), simulations, overlay_of(kernels), warm=True)
-        fitted = fit(problem, draws=DRAWS)
-        tested = unseen(problem, cases, simulations)
-        before, after = simulations.predict(problem.cases), simulations.predict(problem.cases, fitted.overlay)
+        for families in FITTED_TOGETHER:
+            own = [case for case in cases if case.family in families]
+            try:
+                part = _part(own, base, rows_of_a_group, simulations) if own else None
+            except UsageError as why:
+                left_out[" and ".join(families)] = str(why)
+                found.update((each.case.id, each) for each in simulations.predict(own, base))
+                continue
+            if part is not None:
+                parts.append(part)
+                found.update((each.case.id, each) for each in part.unseen)
+                base = part.fit.overlay if part.helps else base
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
-    return Calibration(problem, fitted, before, after, tested, read, kernels, tables, command, as_of)
+    if not parts:
+        raise UsageError("; ".join(left_out.values()))
+    return Calibration(parts, left_out, [found[case.id] for case in cases], read, kernels, tables, command, as_of)
+
+
+def _part(cases: Sequence[Case], base: Overlay, rows_of_a_group: int, simulations: Simulations) -> Part:
+    """Fit the coefficients on which some cases depend, over settings that stay fixed."""
+    problem = Problem(sample(cases, rows_of_a_group, simulations), simulations, base, warm=True)
+    fitted = fit(problem, draws=DRAWS)
+    tested = unseen(problem, cases, simulations)
+    before, after = (simulations.predict(problem.cases, overlay) for overlay in (base, fitted.overlay))
+    blind = {each.case.id: each for each in tested}
+    helps = _balanced([blind[each.case.id] for each in before]) < _balanced(before)
+    if not helps:
+        again = simulations.predict([each.case for each in tested if each.predicted is not None], base)
+        blind.update((each.case.id, each) for each in again)
+    return Part(problem, fitted, before, after, [blind[case.id] for case in cases], helps)
+
+
+def _balanced(predictions: Sequence[Prediction]) -> float:
+    return errors_of(predictions).balanced_mape or 0.0
 
 
 def _share(errors: Errors) -> float:

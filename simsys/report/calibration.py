@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from simsys.config.hardware import Named
-from simsys.fidelity.calibrate import Calibration
+from simsys.fidelity.calibrate import Calibration, Part
 from simsys.fidelity.coefficients import Coefficient
 from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.kernel_fit import KernelFit
@@ -17,29 +16,43 @@ from simsys.units import Dimension, pretty
 
 def calibration_text(found: Calibration) -> str:
     """Each coefficient before and after the fit; errors before, after, and on held-out rows."""
-    lines = [f"{len(found.problem.cases):,} rows of {', '.join(found.tables)}; balanced mean errors", ""]
-    lines += [_errors_line("profile", ("before", "fit", "unseen")), *_error_lines(found), ""]
-    lines += [f"{'coefficient':<52}{'rows':>6}{'before':>11}{'after':>11}  80 % interval", *_coefficient_lines(found)]
-    if found.fit.at_bounds:
-        lines += ["", *wrap(f"at a bound, so not fitted: {', '.join(found.fit.at_bounds)}", "", "  ")]
-    if found.fit.left_alone:
-        few = ", ".join(f"{name} ({rows})" for name, rows in found.fit.left_alone.items())
-        lines += ["", *wrap(f"too few rows depend on: {few}", "", "  ")]
-    return "\n".join(lines)
+    texts = [_part_text(found, part) for part in found.parts]
+    texts += ["\n".join(wrap(f"{families}: not fitted: {why}", "", "  ")) for families, why in found.left_out.items()]
+    return "\n\n".join(texts)
 
 
 def calibration_dict(found: Calibration) -> dict[str, Any]:
     """The calibration as data for JSON; errors are fractions."""
+    return {"parts": [_part_dict(part) for part in found.parts], "left_out": dict(found.left_out)}
+
+
+def _part_text(found: Calibration, part: Part) -> str:
+    families = " and ".join(dict.fromkeys(case.family for case in part.problem.cases))
+    lines = [f"{families}: {len(part.problem.cases):,} rows of {', '.join(found.tables)}; balanced mean errors", ""]
+    lines += [_errors_line("profile", ("before", "fit", "unseen")), *_error_lines(part), ""]
+    if not part.helps:
+        lines += [*wrap("Not kept: rows that a fit has not seen are not predicted better than before.", "", "  "), ""]
+    lines += [f"{'coefficient':<52}{'rows':>6}{'before':>11}{'after':>11}  80 % interval", *_coefficient_lines(part)]
+    if part.fit.at_bounds:
+        lines += ["", *wrap(f"at a bound, so not fitted: {', '.join(part.fit.at_bounds)}", "", "  ")]
+    if part.fit.left_alone:
+        few = ", ".join(f"{name} ({rows})" for name, rows in part.fit.left_alone.items())
+        lines += ["", *wrap(f"too few rows depend on: {few}", "", "  ")]
+    return "\n".join(lines)
+
+
+def _part_dict(part: Part) -> dict[str, Any]:
     return {
-        "rows": len(found.problem.cases),
-        "errors": {name: _shares(errors) for name, errors in _profiles(found)},
+        "rows": len(part.problem.cases),
+        "kept": part.helps,
+        "errors": {name: _shares(errors) for name, errors in _profiles(part)},
         "coefficients": [
             {"profile": each.named[1], "path": ".".join(each.path), "column": each.column, "rows": rows}
             | {"before": each.start, "after": value, "interval": list(ends)}
-            for each, rows, value, ends in _coefficients(found)
+            for each, rows, value, ends in _coefficients(part)
         ],
-        "at_bounds": list(found.fit.at_bounds),
-        "left_alone": dict(found.fit.left_alone),
+        "at_bounds": list(part.fit.at_bounds),
+        "left_alone": dict(part.fit.left_alone),
     }
 
 
@@ -58,8 +71,8 @@ def kernel_dicts(kernels: Sequence[KernelFit]) -> list[dict[str, Any]]:
     return [asdict(each) for each in kernels]
 
 
-def _error_lines(found: Calibration) -> Iterator[str]:
-    for name, errors in _profiles(found):
+def _error_lines(part: Part) -> Iterator[str]:
+    for name, errors in _profiles(part):
         yield _errors_line(f"  {name}", [percent(each.balanced_mape or 0.0) for each in errors])
 
 
@@ -67,14 +80,14 @@ def _errors_line(name: str, cells: Any) -> str:
     return f"{name:<52}" + "".join(f"{cell:>9}" for cell in cells)
 
 
-def _coefficients(found: Calibration) -> Iterator[tuple[Coefficient, int, float, tuple[float, float]]]:
+def _coefficients(part: Part) -> Iterator[tuple[Coefficient, int, float, tuple[float, float]]]:
     """Each coefficient with its rows, its value, and its interval."""
-    fit = found.fit
+    fit = part.fit
     return zip(fit.coefficients, fit.rows, fit.values, fit.intervals, strict=True)
 
 
-def _coefficient_lines(found: Calibration) -> Iterator[str]:
-    for each, rows, value, ends in _coefficients(found):
+def _coefficient_lines(part: Part) -> Iterator[str]:
+    for each, rows, value, ends in _coefficients(part):
         before, after, low, high = (
             number(amount) if each.dimension is None else pretty(amount, each.dimension)
             for amount in (each.start, value, *ends)
@@ -82,11 +95,10 @@ def _coefficient_lines(found: Calibration) -> Iterator[str]:
         yield f"{'  ' + str(each):<52}{rows:>6,}{before:>11}{after:>11}  {low} to {high}"
 
 
-def _profiles(found: Calibration) -> Iterator[tuple[str, tuple[Errors, Errors, Errors]]]:
-    yield "all", (errors_of(found.before), errors_of(found.after), errors_of(found.unseen))
-    named: list[Named] = list(found.documents)
-    for each in named:
-        yield each[1], found.errors(each)
+def _profiles(part: Part) -> Iterator[tuple[str, tuple[Errors, Errors, Errors]]]:
+    yield "all", (errors_of(part.before), errors_of(part.after), errors_of(part.unseen))
+    for named in dict.fromkeys(each.named for each in part.fit.coefficients):
+        yield named[1], part.errors(named)
 
 
 def _shares(errors: tuple[Errors, Errors, Errors]) -> dict[str, float | None]:

@@ -14,13 +14,14 @@ import pytest
 from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
 from simsys.errors import UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate
-from simsys.fidelity.case import Case, Figures, Unsupported
+from simsys.fidelity.case import Case, Figures, Prediction, Unsupported
 from simsys.fidelity.coefficients import SERVING, STORED, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.derivatives import Derivatives
 from simsys.fidelity.fit import TAKES_LONG, fit, unseen
 from simsys.fidelity.predict import Simulations
 from simsys.fidelity.problem import Problem
 from simsys.fidelity.scenario_run import ScenarioRun
+from simsys.report.calibration import calibration_text
 from simsys.units import Dimension, parse
 
 TRUE_LAYER_S, TRUE_STEP_S = 37e-6, 2.1e-3
@@ -300,11 +301,23 @@ def test_a_calibration_is_written_with_where_it_comes_from(
     assert low_s <= engine.per_layer <= high_s
 
 
-def test_a_fit_helps_if_it_is_better_where_it_has_not_seen_the_rows(calibration: Calibration) -> None:
-    found = calibration
-    blind = replace(found, unseen=[replace(each, predicted=9.0 * each.case.measured) for each in found.unseen])
-    assert found.helps
-    assert not blind.helps
+def test_a_fit_that_does_not_predict_rows_it_has_not_seen_is_not_kept(
+    calibration: Calibration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coefficients stay as they were, and so do the predictions of the page."""
+    assert calibration.parts[0].helps
+
+    def worse(*arguments: Any) -> list[Prediction]:
+        return [replace(each, predicted=9.0 * each.case.measured) for each in unseen(*arguments)]
+
+    monkeypatch.setattr("simsys.fidelity.calibrate.unseen", worse)
+    found = calibrate(cases(VARIED), tables=["mine.csv"], command="", as_of=date(2026, 11, 22), rows_of_a_group=100)
+    (part,) = found.parts
+    assert not part.helps
+    assert not found.documents
+    before = {each.case.id: each.predicted for each in part.before}
+    assert {each.case.id: each.predicted for each in found.unseen if each.case.id in before} == before
+    assert "Not kept" in calibration_text(found)
 
 
 def test_a_calibration_begins_before_any_fit_to_the_same_table(
@@ -312,7 +325,8 @@ def test_a_calibration_begins_before_any_fit_to_the_same_table(
 ) -> None:
     """What was fitted to them has seen the rows that are kept from a fit."""
     calibration.write(tmp_path / "hardware_profiles")
-    before_s = {each.named: each.start for each in calibration.problem.coefficients if each.path == ("per_layer",)}
+    (part,) = calibration.parts
+    before_s = {each.named: each.start for each in part.problem.coefficients if each.path == ("per_layer",)}
     monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
     for table in ("other.csv", "mine.csv"):
         known = table == "mine.csv"
@@ -320,5 +334,5 @@ def test_a_calibration_begins_before_any_fit_to_the_same_table(
             found_s = load_engine("vllm").per_layer
         assert found_s == pytest.approx(before_s["engine", "vllm"] if known else TRUE_LAYER_S, rel=0.05)
         with Simulations(2 if known else 1, kept_from=[table]) as simulations:
-            found = [each.predicted for each in simulations.predict(calibration.problem.cases)]
-        assert (found == [each.predicted for each in calibration.before]) == known
+            found = [each.predicted for each in simulations.predict(part.problem.cases)]
+        assert (found == [each.predicted for each in part.before]) == known
