@@ -16,6 +16,8 @@ MORE = {"serving": 3, "training": 2}
 SHORT_S = {"training": 0.5}
 USUAL_S = 0.1
 """Expected processor time (s) of a simulation below which a run is preferred, by family."""
+VERY_SHORT_S = 0.03
+"""Expected processor time (s) below which simulations cost so little that twice as many runs are sampled."""
 LONGEST_S = {"training": 1.0}
 USUAL_LONGEST_S = 0.3
 """Expected processor time (s) above which a run is not sampled."""
@@ -31,7 +33,7 @@ def sample(cases: Sequence[Case], of_hundred: int, simulations: Simulations) -> 
         cases: All cases.
         of_hundred: Sampled runs of a hundred; the sample grows with the square root of the number of runs, from
             `FEWEST_RUNS`. Runs of some families are sampled `MORE` times as densely, of a static batch, which cost
-            little, `MORE_BATCHES` times.
+            little, `MORE_BATCHES` times, and twice as densely where enough simulations are very short.
         simulations: Estimates the processor time of runs.
     """
     groups: dict[tuple[str, ...], dict[Run, list[Case]]] = {}
@@ -44,6 +46,8 @@ def sample(cases: Sequence[Case], of_hundred: int, simulations: Simulations) -> 
     for (family, *_, load), runs in groups.items():
         more = MORE.get(family, 1) * (MORE_BATCHES if load == "static_batch" else 1)
         count = min(len(runs), max(FEWEST_RUNS, ceil(more * of_hundred * sqrt(len(runs) / 100.0))))
+        if sum(cpu_s[run] < VERY_SHORT_S for run in runs) >= 2 * count:
+            count *= 2
         for run in _chosen(list(runs), count, family, cpu_s):
             chosen += runs[run]
     return chosen

@@ -8,6 +8,8 @@ from simsys.fidelity.case import Case, Figures
 from simsys.fidelity.predict import Simulations
 from simsys.fidelity.sample import FEWEST_RUNS, not_looked_at, sample
 
+SHORT_S = 0.05
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -24,7 +26,7 @@ class Timed:
 
 
 def of(group: str, count: int, *, metric: str = "x", family: str = "collectives", cpu_s: float = 0.0) -> list[Case]:
-    runs = [Timed(number, cpu_s * (number + 1)) for number in range(count)]
+    runs = [Timed(number, cpu_s * (number + 1) or SHORT_S) for number in range(count)]
     return [Case(f"{group}{run.number}{metric}", family, group, metric, "s", 1.0, run=run) for run in runs]
 
 
@@ -51,6 +53,11 @@ def test_some_families_and_static_batches_are_sampled_more_densely() -> None:
     assert len(chosen(batches, 10)) == 20
     assert len(chosen([replace(case, family="training") for case in batches], 10)) == 40
     assert len(chosen([replace(case, family="serving") for case in batches], 10)) == 60
+
+
+def test_runs_of_very_short_simulations_are_sampled_twice_as_densely() -> None:
+    assert len(chosen(of("c", 100, cpu_s=1e-6), 10)) == 20
+    assert len(chosen(of("c", 100, cpu_s=2e-3), 10)) == 10, "those of fewer than 20 are very short"
 
 
 def test_runs_of_long_simulations_are_sampled_where_too_few_are_short() -> None:
