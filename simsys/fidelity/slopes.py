@@ -16,6 +16,8 @@ Vector = NDArray[np.float64]
 
 LEAST = 0.05
 """Smallest ratio of two predictions of a row that `Slopes.at` foresees."""
+SMALLEST_STEP = 1e-3
+"""Relative step of coefficients below which it does not explain how a row has changed."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,12 @@ def corrected(shares: Vector, step: Vector, change: Vector) -> Vector:
     """Return coefficients of linear functions that give these changes over a step.
 
     Each row is changed as little as possible, and zeros stay zero (Schubert 1970: Broyden's method for sparse
-    derivatives).
+    derivatives). A row whose own steps are below `SMALLEST_STEP` keeps its coefficients: it has changed for another
+    reason.
     """
     steps = np.where(shares == 0.0, 0.0, step)
     squares = np.sum(steps**2, axis=1)
     missed = change - shares @ step
-    needed = np.divide(missed, squares, out=np.zeros(len(missed)), where=squares > 0.0)
+    needed = np.divide(missed, squares, out=np.zeros(len(missed)), where=squares > SMALLEST_STEP**2)
     found: Vector = shares + needed[:, None] * steps
     return found

@@ -62,3 +62,9 @@ def test_corrected_shares_explain_a_step_and_leave_out_what_rows_do_not_feel() -
     assert found @ step == pytest.approx(change)
     assert (found[shares == 0.0] == 0.0).all()
     assert corrected(shares, step, shares @ step) == pytest.approx(shares)
+
+
+def test_a_row_that_changes_while_its_coefficients_hardly_move_keeps_its_shares() -> None:
+    """Else its shares are so large that they make the equations of a fit singular."""
+    shares = np.array([[1.0, 0.0]])
+    assert (corrected(shares, np.array([1e-12, 0.5]), np.array([0.1])) == shares).all()
