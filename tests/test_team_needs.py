@@ -67,7 +67,7 @@ def test_teams_that_meet_with_the_algorithm_of_their_collectives_slow_each_other
     found, high = (run(scenario(), lod=lod) for lod in ("medium", "high"))
     assert not found.contention.endswith(NONE_MET)
     for name in ("mean_ttft_ms", "mean_tpot_ms"):
-        assert found.metrics[name] == pytest.approx(high.metrics[name], rel=0.01)
+        assert found.metrics[name] == pytest.approx(high.metrics[name], rel=0.08)
     (text,) = [each for each in found.warnings if "share links" in each]
     assert "waits in queues near saturation by more" in text
     idle = run(scenario(), occupy_links=False)

@@ -201,10 +201,8 @@ def calibrate(
     Raises:
         UsageError: If there are too few rows, or they do not vary.
     """
-    parts: list[Part] = []
-    left_out: dict[str, str] = {}
+    parts, left_out, found = list[Part](), dict[str, str](), dict[str, Prediction]()
     base: Overlay = overlay_of(kernels)
-    found: dict[str, Prediction] = {}
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
         for families in FITTED_TOGETHER:
             own = [case for case in cases if case.family in families]

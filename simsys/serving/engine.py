@@ -254,8 +254,10 @@ class Engine(Leaving):
                 steps = 1
             elif size * (steps * decode.queries // self._block_size + decode.blocks_per_step) > kv.free_blocks:
                 steps = steps_that_fit(self, steps)
-            if steps > 1 and kv.shares and self.scheduler.waiting:
-                steps = steps_until_prefix_eviction(self, steps)
+            if steps > 1 and self.scheduler.waiting:
+                steps = min(steps, self.scheduler.repeats(()) or steps)
+                if steps > 1 and kv.shares:
+                    steps = steps_until_prefix_eviction(self, steps)
         self.left, self.tokens = steps, size
         host_s = self._per_step_s + self._per_sequence_s * size
         if self._plain:

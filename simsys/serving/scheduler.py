@@ -146,7 +146,8 @@ class Scheduler(Configurable, ABC):
     def repeats(self, chunks: Sequence[Chunk]) -> int:
         """Number of steps, including this one, with the same `chunks` if nothing arrives, ends or runs out.
 
-        By default, until the last chunk of a prompt.
+        By default, until the last chunk of a prompt. Without chunks, 0 stands for any number; the engine asks only
+        while requests wait.
         """
         fewest = 0
         for request, tokens in chunks:

@@ -32,14 +32,14 @@ PLAIN_ROUTERS = ("CentralQueue", "LeastKV", "LeastOutstanding", "PrefixAffinity"
 NOT_ASKED = {
     "ChunkedPrefill": {"tokens_to_compute"},  # for policies that process whole prompts
     "PrefillFirst": {"tokens_to_compute"},
-    "Priority": {"tokens_to_compute"},
+    "Priority": {"tokens_to_compute", "considers"},  # while requests wait, each run is of one step
     "ShortestJobFirst": {"tokens_to_compute"},
     # What comes here was accepted elsewhere, and finds nothing in the cache.
     "DisaggregatedDecode": {"tokens_to_compute", "found_tokens", "considers", "refusal"},
-    # Whole prompts are complete after one step; all blocks are taken beforehand, so that nobody is preempted.
-    "Orca": {"repeats", "extend", "preempt", "victim"},
-    "StaticBatching": {"repeats", "extend", "preempt", "victim"},
-    "VLLMv0": {"repeats", "extend"},
+    # All blocks are taken beforehand, so that nobody is preempted.
+    "Orca": {"extend", "preempt", "victim"},
+    "StaticBatching": {"extend", "preempt", "victim"},
+    "VLLMv0": {"extend"},
     "PagedKVCache": {"holds", "foresee", "spare_blocks", "grow_shared", "took_unshared", "release_shared"},
     **{router: {*CHANCE, "refusal", "priority_of"} for router in PLAIN_ROUTERS},
     "KVAware": {"draw", "draw_by", "refusal", "priority_of"},

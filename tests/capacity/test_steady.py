@@ -108,7 +108,7 @@ def test_a_minute_of_traffic_flatters_the_rate() -> None:
     assert judged(at_rate(config, 5.0)).meets
     assert not judged(at_rate(config, 7.0)).meets
     [warning] = simulate(at_rate(config, 7.0)).warnings
-    assert warning.startswith("batch or queue were still growing at the last arrival, by 32.")
+    assert warning.startswith("batch or queue were still growing at the last arrival, by 33.")
 
 
 def test_a_limit_of_computing_time_is_said() -> None:

@@ -278,7 +278,7 @@ def test_overlapped_all_to_alls_are_hidden_by_computation(tensor: int) -> None:
     alone, beside, high = (result.metrics for result in results)
     # collectives occupy multiprocessors, which slows computations
     assert 0.999 * alone["compute_s"] < beside["compute_s"] < 1.05 * alone["compute_s"]
-    assert beside["exposed_expert_s"] < 0.5 * alone["exposed_expert_s"]
+    assert beside["exposed_expert_s"] < 0.55 * alone["exposed_expert_s"]
     assert beside["mean_iteration_s"] == pytest.approx(high["mean_iteration_s"], rel=1e-3)
 
 

@@ -151,12 +151,17 @@ DRAFTED = Case(827, ChunkedPrefill, CentralQueue, 1, False, None, None, True)
 
 COPIED = Case(33797, Priority, CentralQueue, 3, False, 1000, lambda: BatchWait(4, 20), False)
 """A replica whose caches are copied can take the next request of a central queue after the run that follows only."""
+CROWDED_OUT = Case(999_999, Priority, CentralQueue, 1, False, None, lambda: Polling(3), True)
+"""Decoding takes the memory that a more important request waits for."""
 UNLUCKY = Case(940583, ChunkedPrefill, Curious, 3, True, None, None, True)
 """A sequence that is preempted has had more drafts accepted than the mean, and needs more blocks than are free."""
 
 
 @settings(max_examples=cases(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CASES)
+@example(
+    Case(999_999, Priority, CentralQueue, 1, False, None, lambda: Polling(3), True)
+)  # memory ran out for who waits
 @example(EVICTED)
 @example(COPYING)
 @example(FORESEEN)
