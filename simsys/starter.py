@@ -136,8 +136,15 @@ class Stepper(Protocol):
             follows: Whether the run before ends now, and its sequences are these.
         """
 
-    def cut(self) -> None:
-        """End the run at the first end of a step that is not before now."""
+    def cut(self, later: bool = False) -> int:
+        """End the run at the first end of a step that is not before now.
+
+        Args:
+            later: End it one step later, if it lasts that long and its end can be foreseen.
+
+        Returns:
+            With `later`, the number of steps of the run until then; 0 if it does not end there.
+        """
 
     def next_s(self) -> float | None:
         """When the step under way ends; None if that may change."""

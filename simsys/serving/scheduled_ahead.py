@@ -21,6 +21,7 @@ class ScheduledAhead(Intake):
     def __init__(self) -> None:
         super().__init__()
         self._next = 0  # requests that the step after the one under way may have
+        self._due = 0  # steps of the run after which they may, where it was shortened for them
 
     @property
     def longest_run(self) -> int:
@@ -34,14 +35,19 @@ class ScheduledAhead(Intake):
             return True
         self.waiting.append(request)
         if engine.left > 1:
-            engine.stepper.cut()
+            due = 0 if engine.chunks else engine.stepper.cut(later=True)
+            if due:
+                self._next, self._due = len(self.waiting), due
+            else:
+                engine.stepper.cut()
         return False
 
     def ran(self, steps: int, *, prompts: bool) -> None:
         """The step that has ended was scheduled before these requests came; the next one, too."""
-        for _ in range(self._next):
-            self.engine.scheduler.waiting.append(self.waiting.popleft())
-        self._next = len(self.waiting)
+        if steps >= self._due:
+            for _ in range(self._next):
+                self.engine.scheduler.waiting.append(self.waiting.popleft())
+        self._next, self._due = len(self.waiting), 0
 
     def withdraw(self, request: int) -> None:
         """The client of a request that is held back has given up."""
@@ -50,5 +56,5 @@ class ScheduledAhead(Intake):
 
     def release(self) -> None:
         """The engine rests: none waits any longer."""
-        self._next = 0
+        self._next = self._due = 0
         super().release()

@@ -196,14 +196,19 @@ class ClosedFormRuns:
             moved = self._moved
             moved()
 
-    def cut(self) -> None:
-        """End the run at the first boundary that is not before now."""
+    def cut(self, later: bool = False) -> int:
+        """End the run at the first boundary that is not before now, or at the one after it."""
         first, end_s = self._next_boundary()
+        if later:
+            if first >= self._to:
+                return 0
+            first, end_s = first + 1, self._boundary_s(first + 1)
         if first < self._to:
             self._to, self.due_s = first, end_s
             if not self._ending:
                 moved = self._moved
                 moved()
+        return first - self._from
 
     def next_s(self) -> float | None:
         """When the step under way ends."""

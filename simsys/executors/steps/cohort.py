@@ -61,9 +61,10 @@ class Member:
         batch = Batch(sequences, sequences, 0.0, 0, context_tokens, sequences)
         self.run(batch, steps, host_s, Batch(decode_context_tokens=sequences))
 
-    def cut(self) -> None:
+    def cut(self, later: bool = False) -> int:
         """End the run at the first boundary that is not before now."""
         self._cohort.cut(self)
+        return 0
 
     def next_s(self) -> float | None:
         """That depends on the other ranks."""

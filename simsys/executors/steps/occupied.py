@@ -73,12 +73,13 @@ class OccupiedRuns(ClosedFormRuns):
         """Unknown, since it depends on other users of the links."""
         return None
 
-    def cut(self) -> None:
+    def cut(self, later: bool = False) -> int:
         """End the run at the first boundary that is not before now."""
         to = self._from + 1 + self.passed()
         if to < self._to:
             self._to = to
             self._end_at(self._boundary_s(to))
+        return 0
 
     def _begin(self, times: StepTimes, steps: int) -> None:
         """Begin a run with known durations."""

@@ -54,8 +54,9 @@ class Passes:
             event = At(self._env, self._env._now)
         event.callbacks.append(self._ended)
 
-    def cut(self) -> None:
+    def cut(self, later: bool = False) -> int:
         """The team is asked after every step anyway."""
+        return 0
 
     def next_s(self) -> float | None:
         """The end of a pass is not foreseen."""

@@ -65,9 +65,10 @@ class PipelineRuns:
         self.issued, self.ends_s = 1, []
         self._pipeline.enter(self)
 
-    def cut(self) -> None:
+    def cut(self, later: bool = False) -> int:
         """End the run at the first boundary that is not before now."""
         self._pipeline.cut(self)
+        return 0
 
     def next_s(self) -> float | None:
         """That depends on the engines that share the stages."""
