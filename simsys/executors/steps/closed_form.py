@@ -204,10 +204,8 @@ class ClosedFormRuns:
                 return 0
             first, end_s = first + 1, self._boundary_s(first + 1)
         if first < self._to:
-            self._to, self.due_s = first, end_s
-            if not self._ending:
-                moved = self._moved
-                moved()
+            self._to = first
+            self._end_at(end_s)
         return first - self._from
 
     def next_s(self) -> float | None:
