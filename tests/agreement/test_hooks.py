@@ -36,7 +36,7 @@ NOT_ASKED = {
     "ShortestJobFirst": {"tokens_to_compute"},
     # What comes here was accepted elsewhere, and finds nothing in the cache.
     "DisaggregatedDecode": {"tokens_to_compute", "found_tokens", "considers", "refusal"},
-    # All blocks are taken beforehand, so that nobody is preempted.
+    # The scheduler allocates all blocks at admission, and preempts no request.
     "Orca": {"extend", "preempt", "victim"},
     "StaticBatching": {"extend", "preempt", "victim"},
     "VLLMv0": {"extend"},
