@@ -19,6 +19,7 @@ from simsys.fidelity.coefficients import (
     from_unit,
     overlay_with,
     parents_of,
+    siblings_of,
     to_unit,
 )
 from simsys.fidelity.derivatives import STEP, Derivatives
@@ -31,7 +32,7 @@ MANY = 400
 """Rows up to which derivatives are measured for all rows."""
 PULL = 0.03
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
-from the same coefficient of the profile that its profile extends."""
+from the same coefficient of the profile that its profile extends, or of a GPU of the same architecture."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -186,9 +187,13 @@ def _alike(one: Coefficient, other: Coefficient) -> bool:
 
 
 def _pulls(coefficients: Sequence[Coefficient]) -> Vector:
-    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does."""
+    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does.
+
+    Where no profile is extended, a GPU of the same architecture is the parent.
+    """
     found: Vector = PULL * np.eye(len(coefficients))
-    for place, parent in enumerate(parents_of(coefficients)):
+    for place, pair in enumerate(zip(parents_of(coefficients), siblings_of(coefficients), strict=True)):
+        parent = pair[0] if pair[0] is not None else pair[1]
         if parent is not None:
             found[place, parent] = -PULL
     return found
