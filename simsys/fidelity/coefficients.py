@@ -188,7 +188,7 @@ def parents_of(coefficients: Sequence[Coefficient]) -> list[int | None]:
 def siblings_of(coefficients: Sequence[Coefficient]) -> list[int | None]:
     """Return, for each coefficient of a GPU, the place of the same one of the first GPU with its architecture.
 
-    GPUs with the same compute capability have the same multiprocessors, so kernels reach similar shares of their peaks.
+    GPUs of one compute capability have the same multiprocessors, so kernels reach similar shares of their peaks.
     A coefficient has no sibling if its profile extends another one, or if it is the first.
     """
     first: dict[tuple[Any, ...], int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from enum import Enum
 from functools import partial
@@ -14,20 +14,18 @@ from typing import Any, NamedTuple, TypeVar
 from simsys.build.job import Job, assemble
 from simsys.build.rules.findings import Findings, unlocated
 from simsys.capacity import greatest_rate, steady_state
+from simsys.capacity.judgement import judged
 from simsys.capacity.rate import TOLERANCE
 from simsys.check.clusters import Clusters
 from simsys.check.remedies import changed, memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
-from simsys.metrics.slo import ATTAINMENT
 from simsys.simulation import simulate_job
 from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, end_workers, starting_workers
 
 ROUGH = 0.1
 """Tolerance of a greatest rate that is to be refined."""
-HOPELESS = 0.05
-"""A run ends early if the share of the requests that meet their targets is too small by this much."""
 FEW = 8
 """Simulations below which processes are not worth their start."""
 
@@ -100,14 +98,8 @@ def checked_job(config: SimulationConfig) -> Job | str:
 
 
 def _steady(config: SimulationConfig) -> Outcome:
-    """The metrics of the steady state; a run that misses the SLO by far ends early."""
-    needed = config.slo.demands.get(ATTAINMENT, 0.0) if config.slo is not None else 0.0
-
-    def hopeless(metrics: Mapping[str, Any]) -> bool:
-        attained = metrics.get("slo_attainment")
-        return attained is not None and attained < needed - HOPELESS
-
-    state = steady_state(config, hopeless=hopeless)
+    """The metrics of the steady state; a run that is known to miss the SLO ends early."""
+    state = steady_state(config) if config.slo is None else judged(config).state
     return Outcome(dict(state.metrics), "" if state.metrics else state.text)
 
 

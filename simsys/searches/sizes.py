@@ -204,8 +204,9 @@ def settled(
     """
     queue = [each for each, _ in sorted(answers, key=lambda pair: (key(pair[1]), pair[1].simplicity))]
     found: list[Sized] = []
+    rounds: Counter[str] = Counter()
     count = grown = 0
-    while chosen := _finalists(queue, found, Limits.of(found, key, top), top):
+    while chosen := _finalists(queue, found, Limits.of(found, key, top), top, rounds):
         queue = [each for each in queue if not any(each is other for other in chosen)]
         outcomes = dict(simulations.run([each.task(short=False) for each in chosen], lambda _: True))
         count += len(chosen)
@@ -221,17 +222,28 @@ def settled(
 
 
 def _finalists(
-    queue: Sequence[SizedCandidate], found: Sequence[Sized], limits: Limits, top: int
+    queue: Sequence[SizedCandidate], found: Sequence[Sized], limits: Limits, top: int, rounds: Counter[str]
 ) -> list[SizedCandidate]:
-    """The next candidates of a queue to simulate: enough for the top and one of each family, and all better ones."""
+    """The next candidates of a queue to simulate: enough for the top and for each family, and all better ones.
+
+    Args:
+        queue: The candidates, the most promising first.
+        found: The answers so far.
+        limits: What further answers have to beat.
+        top: Number of answers.
+        rounds: Counts the rounds in which a family was still without an answer. Such a family has one candidate in
+            its first round and two in later ones, since one after the other would leave processors idle.
+    """
     chosen: list[SizedCandidate] = []
-    families = {each.family for each, _ in found}
+    without = {each.family for each in queue} - {each.family for each, _ in found}
+    places = Counter({family: 2 if rounds[family] else 1 for family in without})
+    rounds.update(without)
     for each in queue:
-        few = len(found) + len(chosen) < top or each.family not in families
+        few = len(found) + len(chosen) < top or places[each.family] > 0
         better = each.least_key < limits.overall < inf or each.least_key < limits.families.get(each.family, -inf)
         if few or better:
             chosen.append(each)
-            families.add(each.family)
+            places[each.family] -= 1
         if len(chosen) == ROUND:
             break
     return chosen

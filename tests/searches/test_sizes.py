@@ -124,3 +124,36 @@ def test_a_size_that_is_too_small_for_the_whole_run_grows(top):
     final, count, grown = settled(answers, key, top, simulated, judge)
     assert sorted(answer.value for _, answer in final)[:top] == [6.0, 7.0][:top]
     assert count == simulated.count == grown + len(final)
+
+
+class Rounds(Simulated):
+    """Notes the sizes of the rounds."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def run(self, tasks, wanted):
+        self.sizes.append(len(tasks))
+        return super().run(tasks, wanted)
+
+
+class Hopeless(Series):
+    """Sizes that do in the short run, but not in the whole one."""
+
+    def resized(self, place):
+        return Hopeless(self.needed, self.price, self.last_place + 1, place, self._family)
+
+    def task(self, *, short):
+        return short
+
+
+def test_a_family_without_an_answer_has_two_finalists_from_its_second_round_on():
+    each = [Hopeless(1, 100.0, most=1, family="a") for _ in range(7)]
+    each.append(Series(1, 9.0, most=3, place=2, family="b"))
+    answers = [(one, judge(one, Outcome({"does": True}))) for one in each]
+    rounds = Rounds()
+    final, count, _ = settled(answers, key, 1, rounds, judge)
+    assert [answer.value for _, answer in final] == [27.0]
+    assert rounds.sizes == [2, 2, 2, 2]
+    assert count == 8
