@@ -34,7 +34,7 @@ AWAY = 0.15
 """Distance of further starts from the first one in every coefficient, as a share of the range between bounds."""
 APART = 0.05
 """Distance of two minima that are different."""
-SLOW_S = 2.0
+SLOW_S = 10.0
 """Expected processor time (s) of a simulation above which a row is not predicted by a fit without its fold."""
 TAKES_LONG = f"a simulation of more than {SLOW_S:g} s of processor time, left out of the cross-validation"
 EDGE = 1e-3
