@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.helpers.case_counts import case_counts, mark_further_cases
 from tests.helpers.quick import mark_quick
 from tests.helpers.thorough import cases
 
@@ -44,7 +45,8 @@ def floats_are_added_in_order() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark quick tests."""
+    """Mark further cases as slow, then quick tests."""
+    mark_further_cases(items, case_counts())
     mark_quick(items)
 
 
