@@ -11,9 +11,10 @@ from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.build.encoder_setup import with_placed_tower
 from simsys.build.expert_setup import ExpertSetup
 from simsys.build.images import with_image_tokens
+from simsys.build.replayed_steps import ReplayedSteps, replayed_steps
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.build.serving_precision import precision_of
-from simsys.config.engine_schema import CudaGraphs, EngineProfile
+from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.config.experts import ExpertsConfig
 from simsys.config.serving_options import PoolDegrees
@@ -254,15 +255,13 @@ class ServingSetup:
     @property
     def launches(self) -> Launches:
         """The launch of passes on the GPU."""
-        graphs = self.graphs
-        tokens = 0.0 if graphs is None else float(graphs.max_tokens or "inf")
-        speed = self.cluster.spec.host_speed
+        graphs, speed = self.replayed, self.cluster.spec.host_speed
         per_layer_s = (self.engine.launch_per_layer or 0.0) / speed
         hand_over = self.engine.prompt_hand_over
         return Launches(
             per_layer_s,
-            tokens,
-            graphs is not None and graphs.prompts,
+            graphs.decode_tokens,
+            graphs.prompt_tokens,
             self.engine.per_prompt_layer or 0.0,
             token_layer_s=self.hand_over_s / max(1, self.model.num_layers),
             above_tokens=0.0 if hand_over is None else float(hand_over.above),
@@ -275,14 +274,10 @@ class ServingSetup:
         return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
 
     @property
-    def graphs(self) -> CudaGraphs | None:
-        """The steps that are replayed as CUDA graphs, if any."""
-        graphs, most = self.engine.cuda_graphs, self.settings.max_cudagraph_capture_size
-        if graphs is None or self.settings.cuda_graphs is False:
-            return None
-        if self.settings.cuda_graphs == "decode_only":
-            graphs = graphs.model_copy(update={"prompts": False})
-        return graphs if most is None else graphs.model_copy(update={"max_tokens": most})
+    def replayed(self) -> ReplayedSteps:
+        """The steps that are replayed as CUDA graphs."""
+        divided = self.attention_dp > 1 or self.layout.pipeline > 1
+        return replayed_steps(self.engine, self.settings, self.model, self.cluster.gpu, divided=divided)
 
     @property
     def api_s(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
 from simsys.build.resolved_serving import defaults_text
 from simsys.build.serving_memory import ServingMemory
@@ -10,6 +11,8 @@ from simsys.build.serving_precision import followed, weights_of
 from simsys.build.variants.variant import variants_of
 from simsys.model.precision import SCALE_GROUP
 from simsys.parallel.serving_memory import sequence_bytes
+
+_PIECES = ", and in pieces, between attention kernels, for steps with prompts of up to {:g} tokens"
 
 
 def serving_assumptions(job: ServingMemory) -> list[str]:
@@ -45,13 +48,15 @@ def _engine(job: ServingMemory) -> Iterator[str]:
 def _launching(job: ServingMemory) -> Iterator[str]:
     """What is in a measured pass: launches, graphs and unequal lengths."""
     launch = f"{_us(job.launches.per_layer_s)} of launch time per dense layer, hidden behind longer kernels"
-    graphs = job.graphs
-    if graphs is None:
+    graphs = job.replayed
+    if not graphs.decode_tokens:
         yield f"no CUDA graphs: kernels are launched eagerly, {launch}"
     else:
-        what = "steps" if graphs.prompts else "steps without prompts"
-        size = f" of up to {graphs.max_tokens} tokens" if graphs.max_tokens else ""
-        yield f"CUDA graphs for {what}{size}; other steps are launched eagerly, {launch}"
+        alike = graphs.prompt_tokens == graphs.decode_tokens
+        what = "steps" if alike else "steps without prompts"
+        size = f" of up to {graphs.decode_tokens:g} tokens" if isfinite(graphs.decode_tokens) else ""
+        pieces = "" if alike or not graphs.prompt_tokens else _PIECES.format(graphs.prompt_tokens)
+        yield f"CUDA graphs for {what}{size}{pieces}; other steps are launched eagerly, {launch}"
     if job.launches.prompt_layer_s:
         yield f"passes with prompts: {_us(job.launches.prompt_layer_s)} more per dense layer"
     if job.hand_over_s:

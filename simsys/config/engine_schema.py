@@ -7,10 +7,26 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simsys.config.base import FrozenModel
-from simsys.config.engine_defaults import ServingDefaults
+from simsys.config.engine_defaults import Release, ServingDefaults
 from simsys.config.hardware_schema import Count, Profile
 from simsys.config.kernel_schema import DType
 from simsys.units import Fraction, NonNegativeBytes, NonNegativeSeconds
+
+
+class PromptPieces(FrozenModel):
+    """Steps with prompts that an engine replays as one graph for each piece between two attention kernels.
+
+    Up to the tokens of a step, these are all steps with prompts, but for speculative decoding, adapters, images,
+    pipeline stages, attention in data parallelism, experts behind all-to-alls, sparse attention, separate pools, and
+    GPUs that are not NVIDIA's.
+
+    Args:
+        since: The first release that does so.
+        latent_max_tokens: Most tokens of such a step of a model with latent attention.
+    """
+
+    since: Release
+    latent_max_tokens: Count
 
 
 class CudaGraphs(FrozenModel):
@@ -19,10 +35,12 @@ class CudaGraphs(FrozenModel):
     Args:
         max_tokens: Most tokens of such a step; left out, no limit.
         prompts: Whether steps with prompts are replayed too, not only decode steps.
+        prompt_pieces: Steps with prompts that are replayed in pieces; left out, there are none.
     """
 
     max_tokens: Count | None = None
     prompts: bool = False
+    prompt_pieces: PromptPieces | None = None
 
 
 class HandOver(FrozenModel):

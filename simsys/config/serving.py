@@ -86,6 +86,7 @@ class ServingConfig(FrozenModel):
         "scheduling_policy": "scheduler",
         "enforce_eager": "cuda_graphs",
         "cudagraph_mode": "cuda_graphs",
+        "disable_piecewise_cuda_graph": "cuda_graphs",
         "disable_overlap_schedule": "async_scheduling",
         "cuda_graph_max_bs": "max_cudagraph_capture_size",
         "max_batch_size": "max_num_seqs",

@@ -13,8 +13,9 @@ class Launches:
 
     Args:
         per_layer_s: Host time to launch the kernels of one layer eagerly.
-        graph_tokens: Largest number of tokens of a pass replayed as a CUDA graph, without launches; 0 if none.
-        graph_prompts: True if passes with prompts are replayed, too.
+        graph_tokens: Largest number of tokens of a pass without prompts that is replayed as a CUDA graph, without
+            launches; 0 if none.
+        prompt_graph_tokens: The same of a pass with prompts.
         prompt_layer_s: Additional time of a layer of a pass with prompts, independent of its kernels.
         token_layer_s: Additional time per token of passes with more than `above_tokens` prompt tokens.
         above_tokens: The limit for `token_layer_s`.
@@ -22,15 +23,15 @@ class Launches:
 
     per_layer_s: float = 0.0
     graph_tokens: float = 0.0
-    graph_prompts: bool = False
+    prompt_graph_tokens: float = 0.0
     prompt_layer_s: float = 0.0
     token_layer_s: float = 0.0
     above_tokens: float = 0.0
 
     def seconds_per_layer(self, batch: Batch) -> float:
         """The lower limit of the time of a layer of this pass."""
-        recorded = self.graph_prompts or batch.attention_pairs == 0.0
-        return 0.0 if recorded and batch.tokens <= self.graph_tokens else self.per_layer_s
+        most = self.prompt_graph_tokens if batch.attention_pairs else self.graph_tokens
+        return 0.0 if batch.tokens <= most else self.per_layer_s
 
     def prompt_seconds_per_layer(self, tokens: float) -> float:
         """Additional time of a layer of a pass with prompts, by its tokens."""

@@ -86,6 +86,11 @@ def is_latent(model: Model) -> bool:
     return any(op.name == "kv_up" for block in model.kinds_of_blocks for op in block.operators)
 
 
+def is_sparse(model: Model) -> bool:
+    """Whether queries attend to keys that an indexer has chosen."""
+    return any(op.chosen for block in model.kinds_of_blocks for op in block.operators)
+
+
 def _kinds(model: Model) -> str:
     kinds = [f"{count} with a window of {size:,}" for size, count in layers_with_windows(model).items()]
     if states := layers_with_states(model):

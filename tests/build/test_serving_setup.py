@@ -102,30 +102,6 @@ def test_what_does_not_fit_says_how_much_is_missing(stages: int) -> None:
     assert "before any KV cache" in memory_problem(made)
 
 
-@pytest.mark.parametrize(
-    ("serving", "graphs", "tokens"),
-    [
-        ({}, True, 512.0),
-        ({"cuda_graphs": False}, False, 0.0),
-        ({"engine": "pytorch-eager"}, False, 0.0),
-        ({"engine": "gpt-fast"}, True, float("inf")),
-    ],
-)
-def test_the_engine_says_whether_there_are_graphs_unless_the_scenario_does(
-    serving: dict[str, Any], graphs: bool, tokens: float
-) -> None:
-    made = job(serving=serving)
-    assert (made.graphs is not None) == graphs
-    assert made.launches.graph_tokens == tokens
-    assert made.launches.per_layer_s == made.engine.launch_per_layer
-
-
-def test_graphs_may_be_those_of_decoding_alone() -> None:
-    graphs = job(serving={"cuda_graphs": "decode_only"}).graphs
-    assert graphs is not None
-    assert (graphs.max_tokens, graphs.prompts) == (512, False)
-
-
 @pytest.mark.parametrize("parallelism", [{"tp_degree": 4}, {"tp_degree": 2, "pp_stages": 2}])
 def test_the_process_that_hands_prompts_over_does_so_for_each_other_rank(parallelism: dict[str, int]) -> None:
     made = job(gpus=4, serving={"engine": "pytorch-eager"}, parallelism=parallelism)

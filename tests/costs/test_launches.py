@@ -61,16 +61,16 @@ def test_launches_that_are_shorter_than_the_kernels_are_hidden() -> None:
 @pytest.mark.parametrize(
     ("batch", "tokens", "prompts", "launched"),
     [
-        (DECODE, 4, False, False),
-        (DECODE, 3, False, True),
-        (DECODE, inf, False, False),
-        (DECODE, 0, True, True),
-        (PROMPT, inf, False, True),
-        (PROMPT, 64, True, False),
-        (PROMPT, 63, True, True),
+        (DECODE, 4, 0, False),
+        (DECODE, 3, 64, True),
+        (DECODE, inf, 0, False),
+        (DECODE, 0, inf, True),
+        (PROMPT, inf, 0, True),
+        (PROMPT, 0, 64, False),
+        (PROMPT, 64, 63, True),
     ],
 )
-def test_a_graph_replaces_launches_up_to_its_size(batch: Batch, tokens: float, prompts: bool, launched: bool) -> None:
+def test_a_graph_replaces_launches_up_to_its_size(batch: Batch, tokens: float, prompts: float, launched: bool) -> None:
     took_s = seconds(batch, Launches(1.0, tokens, prompts))
     assert (took_s > 1.0) == launched
     assert launched or took_s == seconds(batch, Launches())
@@ -87,7 +87,7 @@ def test_the_time_of_tokens_and_that_of_logits_add_up() -> None:
 
 
 def test_passes_with_prompts_take_more_of_the_host_however_long_their_kernels_are() -> None:
-    for launches in (Launches(), Launches(1.0), Launches(1.0, 64.0, True)):
+    for launches in (Launches(), Launches(1.0), Launches(1.0, 64.0, 64.0)):
         slower = replace(launches, prompt_layer_s=0.25)
         assert seconds(PROMPT, slower) - seconds(PROMPT, launches) == pytest.approx(LAUNCHED * 0.25)
         assert seconds(DECODE, slower) == seconds(DECODE, launches)
@@ -105,7 +105,7 @@ def test_both_levels_launch_alike(batch: Batch) -> None:
     ends = []
     for level in ("high", "medium"):
         platform = toy_platform(1)
-        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0, False, 5e-6, 1e-6, 1.0))
+        model = ExecutionModel(cheapest, Precision(), 1e-6, launches=Launches(3e-6, 16.0, 0.0, 5e-6, 1e-6, 1.0))
         executor = LEVELS[level](platform, model, [(0,)])
         Team(Layout().group(0, "tensor"), PLAN, executor).forward(batch)
         platform.env.run()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from simsys.config.engine_defaults import release_key
 from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch
 from simsys.deployments.deployment import Deployment
@@ -27,6 +28,7 @@ from simsys.deployments.shell import command_words, options_of, script
 from simsys.deployments.target import EmittedFile, Target
 
 COMMAND = ["python", "-m", "sglang.launch_server"]
+PIECES, WITH_PIECES = "disable-piecewise-cuda-graph", (0, 5, 10)
 ALGORITHM, DRAFT, STEPS, TOPK, DRAFTED = (
     *("speculative-algorithm", "speculative-draft-model-path", "speculative-num-steps"),
     *("speculative-eagle-topk", "speculative-num-draft-tokens"),
@@ -107,6 +109,21 @@ class CacheBlocks(Correspondence):
         return {} if tokens is None else {self.paths[0]: tokens // options.get("page-size", 1)}
 
 
+@dataclass(frozen=True)
+class Graphs(Choice):
+    """Which steps are replayed as CUDA graphs; before 0.5.10, steps with prompts never are, and have no option."""
+
+    def write(self, settings: Settings, deployment: Deployment) -> Options:
+        """The option of the value, if the release has it."""
+        found = super().write(settings, deployment)
+        release = release_key(settings.get("serving.engine_release") or deployment.release)
+        return {} if PIECES in found and len(release) >= len(WITH_PIECES) and release < WITH_PIECES else found
+
+    def is_usual(self, path: str, value: Any) -> bool:
+        """Whether a release behaves like this without an option."""
+        return value == "decode_only" or super().is_usual(path, value)
+
+
 TABLE: tuple[Correspondence, ...] = (
     OneNode(),
     Fixed("serving.engine", "sglang"),
@@ -127,7 +144,7 @@ TABLE: tuple[Correspondence, ...] = (
     Option("serving.block_size", "page-size"),
     Option("serving.gpu_memory_utilization", "mem-fraction-static"),
     CacheBlocks(),
-    Choice("serving.cuda_graphs", {"decode_only": {}, True: {}, False: {"disable-cuda-graph": True}}),
+    Graphs("serving.cuda_graphs", {"decode_only": {PIECES: True}, True: {}, False: {"disable-cuda-graph": True}}),
     Option("serving.max_cudagraph_capture_size", "cuda-graph-max-bs"),
     Speculative(),
     Adapters(),
@@ -152,6 +169,7 @@ TARGET = Target(
     releases=("0.5",),
     sources=(
         "https://docs.sglang.io/docs/advanced_features/server_arguments.md",
+        "https://docs.sglang.io/docs/advanced_features/piecewise_cuda_graph.md",
         "https://docs.sglang.io/docs/advanced_features/speculative_decoding",
         "https://docs.sglang.io/advanced_features/hicache_design.html",
         "sgl-project/sglang: python/sglang/srt/server_args.py",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simsys.errors import ConfigError
+from simsys.model.description import is_sparse
 from simsys.model.huggingface import read_checkpoint
 from simsys.model.transformer import build_transformer
 from tests.helpers.published_configs import (
@@ -104,6 +105,7 @@ def test_sparse_attention_has_an_indexer_and_keeps_all_keys() -> None:
     found = read_checkpoint(DEEPSEEK_V3 | SPARSE)
     assert found.warnings == ()
     dense, sparse = build_transformer(read_checkpoint(DEEPSEEK_V3).architecture), build_transformer(found.architecture)
+    assert (is_sparse(dense), is_sparse(sparse)) == (False, True)
     layers = dense.num_layers
     weights = 1536 * 64 * 128 + 7168 * (128 + 64)
     assert sparse.parameters - dense.parameters == layers * weights
