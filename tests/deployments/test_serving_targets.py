@@ -269,3 +269,18 @@ def test_a_hugging_face_folder_is_the_checkpoint(tmp_path: Path) -> None:
     files = emit(config, "vllm")
     assert f"vllm serve {tmp_path}" in text_of(files, "serve.sh")
     assert canonical(read_back("vllm", files, config), "vllm") == canonical(config, "vllm")
+
+
+@pytest.mark.parametrize(("graphs", "written"), [("decode_only", True), (True, False), (False, False)])
+def test_sglang_replays_prompts_unless_an_option_says_otherwise(graphs: bool | str, written: bool) -> None:
+    config = scenario("sglang", cuda_graphs=graphs)
+    files = emit(config, "sglang")
+    assert ("--disable-piecewise-cuda-graph" in text_of(files, "serve.sh")) == written
+    again = read_back("sglang", files, config)
+    assert again.serving is not None
+    assert (again.serving.cuda_graphs == "decode_only") == written
+
+
+def test_before_0_5_10_sglang_has_no_option_for_prompts() -> None:
+    with pytest.raises(ConfigError, match=r"cuda_graphs: .* leave out decode_only, which is what SGLang 0\.5\.9 does"):
+        emit(scenario("sglang", cuda_graphs="decode_only", engine_release="0.5.9"), "sglang")

@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 
 from simsys.config.engine_defaults import release_key
 from simsys.config.experiment import SimulationConfig
-from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Option, Options, Settings, switch
+from simsys.deployments.correspondence import (
+    Choice,
+    Correspondence,
+    Fixed,
+    InexpressibleError,
+    Option,
+    Options,
+    Settings,
+    switch,
+)
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.expert_parts import SGLANG, OfAllRanks, RanksWithin, ReplicasOrRanks
 from simsys.deployments.kv_parts import HiCache
@@ -111,17 +120,15 @@ class CacheBlocks(Correspondence):
 
 @dataclass(frozen=True)
 class Graphs(Choice):
-    """Which steps are replayed as CUDA graphs; before 0.5.10, steps with prompts never are, and have no option."""
+    """Which steps are replayed as CUDA graphs; before 0.5.10, steps with prompts never are."""
 
     def write(self, settings: Settings, deployment: Deployment) -> Options:
-        """The option of the value, if the release has it."""
-        found = super().write(settings, deployment)
-        release = release_key(settings.get("serving.engine_release") or deployment.release)
-        return {} if PIECES in found and len(release) >= len(WITH_PIECES) and release < WITH_PIECES else found
-
-    def is_usual(self, path: str, value: Any) -> bool:
-        """Whether a release behaves like this without an option."""
-        return value == "decode_only" or super().is_usual(path, value)
+        """The option of the value."""
+        found, serving = super().write(settings, deployment), deployment.config.serving
+        release = serving.engine_release if serving is not None else None
+        if PIECES in found and release is not None and release_key(release) < WITH_PIECES:
+            raise InexpressibleError(self.path, f"leave out decode_only, which is what SGLang {release} does")
+        return found
 
 
 TABLE: tuple[Correspondence, ...] = (
