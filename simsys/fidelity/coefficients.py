@@ -185,23 +185,6 @@ def parents_of(coefficients: Sequence[Coefficient]) -> list[int | None]:
     return found
 
 
-def siblings_of(coefficients: Sequence[Coefficient]) -> list[int | None]:
-    """Return, for each coefficient of a GPU, the place of the same one of the first GPU with its architecture.
-
-    GPUs of one compute capability have the same multiprocessors, so kernels reach similar shares of their peaks.
-    A coefficient has no sibling if its profile extends another one, or if it is the first.
-    """
-    first: dict[tuple[Any, ...], int] = {}
-    found: list[int | None] = []
-    for place, each in enumerate(coefficients):
-        kind, name = each.named
-        alone = kind == "gpu" and not inherited(kind, name)[0]
-        capability = load_gpu(name).compute_capability if alone else None
-        own = place if capability is None else first.setdefault((capability, each.path, each.column), place)
-        found.append(None if own == place else own)
-    return found
-
-
 def _with_column(own: Mapping[str, Any], coefficient: Coefficient, points: Sequence[Mapping[str, Any]]) -> Any:
     """Return the points of a curve; keeps another column that was set before."""
     known: Any = own

@@ -19,7 +19,6 @@ from simsys.fidelity.coefficients import (
     from_unit,
     overlay_with,
     parents_of,
-    siblings_of,
     to_unit,
 )
 from simsys.fidelity.derivatives import STEP, Derivatives
@@ -32,7 +31,7 @@ MANY = 400
 """Rows up to which derivatives are measured for all rows."""
 PULL = 0.03
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
-from the same coefficient of the profile that its profile extends, or of a GPU of the same architecture."""
+from the same coefficient of the profile that its profile extends."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -187,13 +186,9 @@ def _alike(one: Coefficient, other: Coefficient) -> bool:
 
 
 def _pulls(coefficients: Sequence[Coefficient]) -> Vector:
-    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does.
-
-    Where no profile is extended, a GPU of the same architecture is the parent.
-    """
+    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does."""
     found: Vector = PULL * np.eye(len(coefficients))
-    for place, pair in enumerate(zip(parents_of(coefficients), siblings_of(coefficients), strict=True)):
-        parent = pair[0] if pair[0] is not None else pair[1]
+    for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
             found[place, parent] = -PULL
     return found
