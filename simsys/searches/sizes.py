@@ -204,9 +204,8 @@ def settled(
     """
     queue = [each for each, _ in sorted(answers, key=lambda pair: (key(pair[1]), pair[1].simplicity))]
     found: list[Sized] = []
-    rounds: Counter[str] = Counter()
     count = grown = 0
-    while chosen := _finalists(queue, found, Limits.of(found, key, top), top, rounds):
+    while chosen := _finalists(queue, found, Limits.of(found, key, top), top):
         queue = [each for each in queue if not any(each is other for other in chosen)]
         outcomes = dict(simulations.run([each.task(short=False) for each in chosen], lambda _: True))
         count += len(chosen)
@@ -222,22 +221,15 @@ def settled(
 
 
 def _finalists(
-    queue: Sequence[SizedCandidate], found: Sequence[Sized], limits: Limits, top: int, rounds: Counter[str]
+    queue: Sequence[SizedCandidate], found: Sequence[Sized], limits: Limits, top: int
 ) -> list[SizedCandidate]:
     """The next candidates of a queue to simulate: enough for the top and for each family, and all better ones.
 
-    Args:
-        queue: The candidates, the most promising first.
-        found: The answers so far.
-        limits: What further answers have to beat.
-        top: Number of answers.
-        rounds: Counts the rounds in which a family was still without an answer. Such a family has one candidate in
-            its first round and two in later ones, since one after the other would leave processors idle.
+    A family without an answer has two candidates in a round, since one after the other would leave processors idle.
     """
     chosen: list[SizedCandidate] = []
     without = {each.family for each in queue} - {each.family for each, _ in found}
-    places = Counter({family: 2 if rounds[family] else 1 for family in without})
-    rounds.update(without)
+    places = Counter(dict.fromkeys(without, 2))
     for each in queue:
         few = len(found) + len(chosen) < top or places[each.family] > 0
         better = each.least_key < limits.overall < inf or each.least_key < limits.families.get(each.family, -inf)
