@@ -54,14 +54,11 @@ class Stopwatch:
 def main() -> int:
     """Measure and write the file; return the exit code of the tests."""
     os.chdir(ROOT)
-    before = COUNTS.read_text(encoding="utf-8")
     COUNTS.write_text(HEADER, encoding="utf-8", newline="\n")
     stopwatch = Stopwatch()
     code = pytest.main(["-q", "-n", "auto", "-p", "no:cacheprovider"], plugins=[stopwatch])
     lines = [f"{name} {count}\n" for name, count in sorted(stopwatch.counts().items())]
-    COUNTS.write_text(
-        HEADER + "".join(lines) if code == pytest.ExitCode.OK else before, encoding="utf-8", newline="\n"
-    )
+    COUNTS.write_text(HEADER + "".join(lines), encoding="utf-8", newline="\n")
     return int(code)
 
 

@@ -50,24 +50,21 @@ def replayed_steps(
     if graphs.prompts:
         return ReplayedSteps(decode, decode)
     pieces = graphs.prompt_pieces
-    if pieces is None or divided or not _in_pieces(pieces, engine, settings, model, gpu):
+    if pieces is None or divided or not _in_pieces(pieces, settings, model, gpu):
         return ReplayedSteps(decode, 0.0)
     most = settings.max_num_batched_tokens
     return ReplayedSteps(decode, float(min(most, pieces.latent_max_tokens) if is_latent(model) else most))
 
 
-def _in_pieces(
-    pieces: PromptPieces, engine: EngineProfile, settings: ResolvedServing, model: Model, gpu: GpuProfile
-) -> bool:
+def _in_pieces(pieces: PromptPieces, settings: ResolvedServing, model: Model, gpu: GpuProfile) -> bool:
     """Whether this release replays steps with prompts, and nothing is there with which it does not."""
-    assert engine.defaults is not None
-    release = settings.engine_release or engine.defaults.release
     sent = settings.experts is not None and settings.experts.dispatch != "all_gather"
-    others = settings.speculative, settings.lora, settings.multimodal, settings.disaggregated, model.vision
+    others = settings.lora, settings.multimodal, settings.disaggregated, model.vision
     return (
-        release_key(release) >= release_key(pieces.since)
+        release_key(settings.release) >= release_key(pieces.since)
         and gpu.software_platform == "CUDA"
         and not sent
+        and not settings.drafted
         and not is_sparse(model)
         and all(each is None for each in others)
     )

@@ -53,8 +53,8 @@ class Default:
 class ResolvedServing(ServingConfig):
     """Settings of serving with a value for each setting.
 
-    `defaults` are the defaults of the engine for this release, GPU and model, by setting, used or not; `used` are the
-    ones that apply here.
+    `release` is the release of the engine. `defaults` are its defaults for this release, GPU and model, by setting,
+    used or not; `used` are the ones that apply here.
     """
 
     scheduler: str
@@ -63,6 +63,7 @@ class ResolvedServing(ServingConfig):
     block_size: int
     gpu_memory_utilization: float
     free_gpu_memory_fraction: float
+    release: str
     defaults: dict[str, Default]
     used: dict[str, Default]
 
@@ -93,7 +94,9 @@ def resolved_serving(
         shown = "".join(f"; {name} is {used[name].source}" for name in _STEP if name in used)
         raise UsageError(problem + shown)
     counting = {name: default for name, default in used.items() if default.who}
-    return ResolvedServing.model_construct(**found, defaults=defaults, used=counting)
+    return ResolvedServing.model_construct(
+        **found, release=_release(settings, engine), defaults=defaults, used=counting
+    )
 
 
 def _replaced(settings: ServingConfig, used: Mapping[str, Default]) -> Iterator[str]:
@@ -113,12 +116,17 @@ def _fit_sequences(settings: ServingConfig, used: dict[str, Default]) -> None:
         used["max_num_seqs"] = Default(most, sequences.who, f"{sequences.value}, lowered to the tokens of a step")
 
 
+def _release(settings: ServingConfig, engine: EngineProfile) -> str:
+    """The written release of the engine, or the release that its profile describes."""
+    return settings.engine_release or (engine.defaults or ASSUMED).release
+
+
 def _defaults(
     settings: ServingConfig, engine: EngineProfile, cluster: Cluster, context_tokens: int
 ) -> Iterator[tuple[str, Default]]:
     """The defaults of the engine, by setting."""
     own = engine.defaults
-    release = settings.engine_release or (own.release if own is not None else ASSUMED.release)
+    release = _release(settings, engine)
     if own is None and settings.engine_release is not None:
         raise UsageError(f"the profile of {engine.name} does not differ by release; remove engine_release")
     if own is not None and not own.describes(release):
