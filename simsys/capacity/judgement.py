@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from simsys.capacity.steady import MOST_REQUESTS, SteadyState, steady_state
-from simsys.capacity.until_steady import Verdict
+from simsys.capacity.until_steady import Missed, Verdict
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
+from simsys.metrics.slo import ATTAINMENT
 from simsys.metrics.slo import missed as slo_missed
 
+FAR = 0.05
+"""Share of the requests by which the attainment of a run is too small for it to continue."""
 Demands = Callable[[Mapping[str, Any]], Sequence[str]]
 """Returns what metrics of the steady state miss, in words."""
 
@@ -53,12 +56,16 @@ def judged(config: SimulationConfig, *, also: Demands = nothing, most_requests: 
     """
     slo = slo_of(config)
 
-    def misses(metrics: Mapping[str, Any]) -> bool:
-        """Whether a run misses the SLO on the way, when some statistics are not known yet."""
+    def misses(metrics: Mapping[str, Any]) -> Missed:
+        """How far a run misses the SLO on the way, when some statistics are not known yet."""
         known = {name: demand for name, demand in slo.items() if metrics.get(f"{name}_ms", demand) is not None}
-        return bool(slo_missed(known, metrics))
+        if not slo_missed(known, metrics):
+            return Missed.NOTHING
+        attained = metrics.get("slo_attainment")
+        far = attained is not None and attained < slo[ATTAINMENT] - FAR
+        return Missed.BY_FAR if far else Missed.BY_LITTLE
 
-    state = steady_state(config, most_requests=most_requests, hopeless=misses)
+    state = steady_state(config, most_requests=most_requests, misses=misses)
     missed = [*slo_missed(slo, state.metrics), *also(state.metrics)] if state.metrics else []
     if not state.is_steady and (state.verdict is not Verdict.MISSED or not missed):
         missed.append(state.text)

@@ -8,7 +8,7 @@ from typing import Any
 
 from simsys.build.job import build
 from simsys.build.serving import ServingJob
-from simsys.capacity.until_steady import REQUESTS, UntilSteady, Verdict
+from simsys.capacity.until_steady import REQUESTS, Missed, UntilSteady, Verdict
 from simsys.config.experiment import SimulationConfig
 from simsys.config.workload import WorkloadConfig
 from simsys.errors import UsageError
@@ -81,7 +81,7 @@ def steady_state(
     *,
     most_requests: int = MOST_REQUESTS,
     most_seconds: float | None = None,
-    hopeless: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+    misses: Callable[[Mapping[str, Any]], Missed] = lambda _: Missed.NOTHING,
 ) -> SteadyState:
     """Simulate a serving scenario until it is steady: batch and queue no longer grow (`simsys.metrics.growth`).
 
@@ -92,7 +92,7 @@ def steady_state(
         config: The scenario.
         most_requests: Largest number of requests.
         most_seconds: Longest time of computation (s); the answer then depends on the speed of the machine.
-        hopeless: Whether metrics of the later half of a run are too bad for it to continue.
+        misses: How far metrics of the later half of a run miss what is demanded.
 
     Raises:
         UsageError: If the scenario is no serving scenario, or its arrivals have no steady state.
@@ -100,24 +100,24 @@ def steady_state(
     """
     drawn = min(FEW, most_requests)
     while True:
-        found = _run(_endless(config, drawn), most_seconds, hopeless)
+        found = _run(_endless(config, drawn), most_seconds, misses)
         if found.limit != REQUESTS or drawn >= most_requests or found.requests < drawn:
             return found
         drawn = min(MORE * drawn, most_requests)
 
 
 def _run(
-    config: SimulationConfig, most_seconds: float | None, hopeless: Callable[[Mapping[str, Any]], bool]
+    config: SimulationConfig, most_seconds: float | None, misses: Callable[[Mapping[str, Any]], Missed]
 ) -> SteadyState:
     """Simulate a scenario until it is steady, or until its last request."""
     job = build(config).jobs[0]
     assert isinstance(job, ServingJob)
 
-    def is_hopeless(log: ServingLog, since_s: float, now_s: float) -> bool:
+    def missed(log: ServingLog, since_s: float, now_s: float) -> Missed:
         part = _measured(job, log, since_s, now_s)
-        return part is not None and hopeless(part)
+        return Missed.NOTHING if part is None else misses(part)
 
-    rule = UntilSteady(most_seconds, is_hopeless)
+    rule = UntilSteady(most_seconds, missed)
     found = simulate_job(replace(job, stop=rule))
     assert found.requests is not None
     log = found.requests

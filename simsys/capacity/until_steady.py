@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from simsys.metrics.growth import Growth, growth
@@ -35,22 +35,30 @@ class Verdict(StrEnum):
     MISSED = "missed"
 
 
+class Missed(Enum):
+    """How far a run misses what is demanded; twice by little counts as once by far."""
+
+    NOTHING = 0
+    BY_LITTLE = 1
+    BY_FAR = 2
+
+
 class UntilSteady:
     """Decides at doubling numbers of requests, by the later half of them.
 
     Args:
         most_seconds: Longest wall-clock time of the run (s).
-        hopeless: Whether the later half misses what is demanded: called with the log, and its start and end. A run
-            that begins empty has lower latencies than the steady state, so such a run ends if it grows, or if this
-            is so twice in a row.
+        misses: How far the later half misses what is demanded (`Missed`): called with the log, and its start and end.
+            A run that begins empty has lower latencies than the steady state, so such a run ends if it grows, if it
+            misses by far, or if it misses twice in a row.
     """
 
     def __init__(
         self,
         most_seconds: float | None = None,
-        hopeless: Callable[[ServingLog, float, float], bool] = lambda *_: False,
+        misses: Callable[[ServingLog, float, float], Missed] = lambda *_: Missed.NOTHING,
     ) -> None:
-        self._most_seconds, self._hopeless = most_seconds, hopeless
+        self._most_seconds, self._missed = most_seconds, misses
         self.verdict = Verdict.GROWING
         """The result."""
         self.limit = ""
@@ -111,9 +119,9 @@ class UntilSteady:
             until_s = completed_until_s(self.log, now_s)
             if np.count_nonzero((come_s >= self.since_s) & (come_s < until_s)) >= MEASURED:
                 return Verdict.STEADY
-        missed = self._hopeless(self.log, self.since_s, now_s)
-        self._misses = self._misses + 1 if missed and enough else 0
-        if missed and (large or self._misses > 1):
+        missed = self._missed(self.log, self.since_s, now_s)
+        self._misses = self._misses + missed.value if missed.value and enough else 0
+        if missed.value and (large or self._misses >= Missed.BY_FAR.value):
             return Verdict.MISSED
         return Verdict.OVERLOADED if enough and self.in_queue.is_large else None
 

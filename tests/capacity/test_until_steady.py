@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simsys.capacity.until_steady import EARLIEST, FIRST, REQUESTS, TIME, UntilSteady, Verdict
+from simsys.capacity.until_steady import EARLIEST, FIRST, REQUESTS, TIME, Missed, UntilSteady, Verdict
 from simsys.metrics.serving_log import ServingLog
 from simsys.serving.requests import RequestTable
 
@@ -67,18 +67,19 @@ def test_a_growing_queue_is_overloaded_from_4000_requests_on() -> None:
 
 def test_a_growing_run_that_misses_ends_early() -> None:
     count = 10_000
-    rule = UntilSteady(hopeless=lambda log, since_s, now_s: now_s - since_s > 40.0)
+    rule = UntilSteady(misses=lambda log, since_s, now_s: Missed(int(now_s - since_s > 40.0)))
     log = log_of(count, 8.0, wait_s=0.1 * np.arange(count) / 10.0)
     assert ended(rule, log)[-1] == log.requests.arrival_s[2 * 2 * FIRST - 1]
     assert rule.verdict is Verdict.MISSED
 
 
-def test_a_run_that_misses_without_growth_ends_the_second_time() -> None:
+@pytest.mark.parametrize(("missed", "checks"), [(Missed.BY_LITTLE, 2), (Missed.BY_FAR, 1)])
+def test_a_run_that_misses_without_growth_ends_the_second_time_or_by_far(missed: Missed, checks: int) -> None:
     """A few requests after 4,000 stay for long, so that the run is not steady at 4,000 nor at 8,000."""
     stay_s = np.full(20_000, 8.0)
     stay_s[2_500] = stay_s[5_000] = 10_000.0
-    rule, log = UntilSteady(hopeless=lambda *_: True), log_of(20_000, stay_s)
-    assert ended(rule, log)[-1] == log.requests.arrival_s[2 * EARLIEST - 1]
+    rule, log = UntilSteady(misses=lambda *_: missed), log_of(20_000, stay_s)
+    assert ended(rule, log)[-1] == log.requests.arrival_s[checks * EARLIEST - 1]
     assert rule.verdict is Verdict.MISSED
 
 
