@@ -3,12 +3,14 @@
 Usage: python scripts/make_case_counts.py
 
 All tests but the slow ones run here on all processors, which takes ten minutes on two. Functions with cases that take
-more than a second together have as many cases as fit into a second, and two at least.
+more than a second together have as many cases as fit into a second, and two at least. Functions run whole whose cases
+are modules, pages, files or messages of the project, since each case checks another thing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -22,6 +24,11 @@ from tests.helpers.case_counts import COUNTS  # noqa: E402
 
 BUDGET_S = 1.0
 FEWEST = 2
+WHOLE = re.compile(
+    "^tests/(agreement|frameworks|house|build/variants|commands|theory|check/test_check|test_cli|test_interrupts)"
+    "|shipped|that_come_with_simsys|macro_operation|refused_at_its_line"
+)
+"""Functions of which all cases run."""
 HEADER = f"""\
 # Test functions of which not all cases run by default, and how many do: as many as fit into {BUDGET_S:g} s.
 # Written by scripts/make_case_counts.py. `make test-all` runs all cases.
@@ -46,7 +53,7 @@ class Stopwatch:
         found = {}
         for name, each in cases.items():
             count = max(FEWEST, int(BUDGET_S * len(each) / sum(each)))
-            if count < len(each):
+            if count < len(each) and not WHOLE.search(name):
                 found[name] = count
         return found
 

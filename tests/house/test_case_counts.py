@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 
 from tests.helpers.case_counts import case_counts, mark_further_cases
+from tests.helpers.collected import Case
 from tests.helpers.places import ROOT
 
 MOST = 0.9
 """Of the names in the file; it is written anew when it has grown old."""
-
-
-@dataclass
-class Case:
-    """A collected case, as far as it matters here."""
-
-    nodeid: str
-    slow: bool = False
-    marks: list[str] = field(default_factory=list)
-
-    def get_closest_marker(self, name: str) -> str | None:
-        return name if self.slow and name == "slow" else None
-
-    def add_marker(self, name: str) -> None:
-        self.marks.append(name)
 
 
 def kept(cases: list[Case], count: int) -> list[Case]:

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 
+from tests.helpers.collected import Case
 from tests.helpers.places import ROOT
 from tests.helpers.quick import long_tests, mark_quick, representatives
 
 MOST = 0.9
 """Of the names in the file; it is written anew when it has grown old."""
-
-
-@dataclass
-class Case:
-    """A collected case, as far as it matters here."""
-
-    nodeid: str
-    slow: bool = False
-    marks: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.nodeid.rpartition("::")[2]
-
-    def get_closest_marker(self, name: str) -> str | None:
-        return name if self.slow and name == "slow" else None
-
-    def add_marker(self, name: str) -> None:
-        self.marks.append(name)
 
 
 def items(*cases: Case) -> list[pytest.Item]:
