@@ -3,7 +3,7 @@
 Usage: python scripts/make_case_counts.py
 
 All tests but the slow ones run here on all processors, which takes ten minutes on two. Functions with cases that take
-more than a second together have as many cases as fit into a second, and two at least. Functions run whole whose cases
+more than half a second together have as many cases as fit into it, and two at least. Functions run whole whose cases
 are modules, pages, files or messages of the project, since each case checks another thing.
 """
 
@@ -22,11 +22,11 @@ sys.path.insert(0, str(ROOT))
 
 from tests.helpers.case_counts import COUNTS  # noqa: E402
 
-BUDGET_S = 1.0
+BUDGET_S = 0.5
 FEWEST = 2
 WHOLE = re.compile(
-    "^tests/(agreement|frameworks|house|build/variants|commands|theory|check/test_check|test_cli|test_interrupts)"
-    "|shipped|that_come_with_simsys|macro_operation|refused_at_its_line"
+    "^tests/(agreement/test_(hooks|level)|frameworks/test_frameworks|house/(?!test_experiments)|commands|check/test_check|test_cli)"
+    "|test_interrupts|shipped|that_come_with_simsys|refused_at_its_line|few_files"
 )
 """Functions of which all cases run."""
 HEADER = f"""\

@@ -76,6 +76,7 @@ def results(folder: Path, setup: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in written}
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_how_python_sums_floats(tmp_path: Path) -> None:
     plain, compensated = results(tmp_path / "plain", ""), results(tmp_path / "compensated", COMPENSATED)
     assert len(plain) > 6

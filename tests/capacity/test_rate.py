@@ -92,6 +92,7 @@ def test_an_slo_that_one_request_alone_misses_has_no_rate() -> None:
     assert found.simulations <= 4
 
 
+@pytest.mark.slow
 def test_further_demands_count(answer: GreatestRate) -> None:
     def small_batch(metrics: object) -> list[str]:
         assert isinstance(metrics, dict)
@@ -122,6 +123,7 @@ def test_a_question_without_an_answer_is_refused(config: SimulationConfig, messa
         greatest_rate(config)
 
 
+@pytest.mark.slow
 def test_a_trace_is_replayed_faster() -> None:
     from simsys.build.workload import build_requests
 
@@ -140,6 +142,7 @@ def test_a_trace_is_replayed_faster() -> None:
     assert found.requests_per_s > rate_of(config)
 
 
+@pytest.mark.slow
 def test_rates_of_conversations_have_their_unit() -> None:
     lengths = {"workload.prompt_tokens": 200, "workload.output_tokens": 50}
     config = chat(4.0).with_({**lengths, "workload.sessions": {"turns": 3, "think_time": "1 s"}})

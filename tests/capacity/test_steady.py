@@ -98,6 +98,7 @@ def test_clients_that_give_up_have_no_steady_state_of_their_own() -> None:
         steady_state(config)
 
 
+@pytest.mark.slow
 def test_a_minute_of_traffic_flatters_the_rate() -> None:
     """All requests of the minute meet the targets at 10 req/s, and in the steady state not at 7.
 

@@ -115,6 +115,7 @@ def test_without_a_fix_the_advice_says_what_it_would_take(model: str) -> None:
     assert advice([]) == OTHERWISE
 
 
+@pytest.mark.slow
 def test_as_many_settings_as_it_takes_where_no_two_suffice() -> None:
     config = replicated("Mixtral-8x7B", 16, num_nodes=4, strategy="DDP")
     (problem,) = check_config(config)

@@ -78,6 +78,7 @@ def test_what_takes_minutes_is_refused_at_its_line(what: str, tmp_path: Path) ->
     assert "of processor time, more than --limit allows (15 s); --yes simulates it anyway" in first
 
 
+@pytest.mark.slow
 def test_the_user_decides_how_long_is_too_long(tmp_path: Path) -> None:
     file = EXPERIMENTS[0].parent / "level_of_detail.yaml"
     command = ["run", str(file), "--scenario", "c-tp4-pp2-hour", "--no-files"]

@@ -48,6 +48,7 @@ def answer(tmp_path, document, *options):
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_answer_is_the_cheapest_size_that_meets_the_targets(tmp_path):
     document = changed(workload={"arrivals": {"kind": "poisson", "rate": "66 req/s"}})
     found = answer(tmp_path, document, "--top", "2")
@@ -93,6 +94,7 @@ def test_every_deployment_is_counted_once(tmp_path):
     assert found["considered"] == sum(found["reasons"].values()) + len(found["best"])
 
 
+@pytest.mark.slow
 def test_size_is_that_of_the_scenario_if_it_is_written(tmp_path):
     document = changed(
         hardware={"num_nodes": 1, "gpus_per_node": 4},

@@ -176,6 +176,7 @@ def test_an_interrupted_sweep_exits_with_130_and_resumes(tmp_path: Path) -> None
         assert 0 < len(store.states()) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs limits")
 def test_a_full_disk_ends_a_sweep_that_the_same_command_then_finishes(tmp_path: Path) -> None:
     path = experiment(tmp_path, {"over": {"simulation.seed": "1..40"}})

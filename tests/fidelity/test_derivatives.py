@@ -66,6 +66,7 @@ def test_what_a_run_does_not_depend_on_costs_one_simulation(monkeypatch: pytest.
     assert np.count_nonzero(values) == len(CASES)
 
 
+@pytest.mark.slow
 def test_unknown_dependences_are_found_once_and_guessed_then(monkeypatch: pytest.MonkeyPatch) -> None:
     known, least, _ = measured(monkeypatch, likely=True)
     values, count, names = measured(monkeypatch)

@@ -98,6 +98,7 @@ def test_rows_whose_derivatives_are_not_measured_have_those_of_rows_like_them(
         assert fit(third).values == pytest.approx(fit(every).values, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_fit_without_some_rows_measures_no_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
     measurements: list[None] = []
     at = Derivatives.at
@@ -128,6 +129,7 @@ def test_a_coefficient_that_rows_take_to_its_bound_is_not_fitted() -> None:
     assert "efficiency" not in found.overlay.get(("gpu", "A100-SXM-80GB"), {})
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_was_fitted_and_are_wider_where_sources_contradict_each_other() -> None:
     agreed = cases(VARIED)
     apart = [replace(case, measured=case.measured * (1.3 if case.group < "g2" else 0.8)) for case in agreed]
@@ -167,6 +169,7 @@ def test_unseen_rows_are_predicted_by_a_fit_without_their_group() -> None:
     assert sum(errors[0]) > sum(errors[1])
 
 
+@pytest.mark.slow
 def test_a_fit_that_begins_with_earlier_values_finds_the_same() -> None:
     found = []
     for warm in (False, True):
@@ -320,6 +323,7 @@ def test_a_fit_that_does_not_predict_rows_it_has_not_seen_is_not_kept(
     assert "Not kept" in calibration_text(found)
 
 
+@pytest.mark.slow
 def test_a_calibration_begins_before_any_fit_to_the_same_table(
     calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -294,6 +294,7 @@ class NeverEnds(LLMDecode):
         return []
 
 
+@pytest.mark.slow
 def test_requests_that_never_end_are_found_where_steps_are_no_events() -> None:
     with pytest.raises(AssertionError, match=r"no end within \d+ runs of steps"):
         replace(cases(NeverEnds, {})[0], requests=toy_requests(2)).run("medium")  # all of which run at once

@@ -1,4 +1,4 @@
-"""How many cases of a test function run by default: as many as fit into a second; all in `make test-all`."""
+"""How many cases of a test function run by default: as many as fit into half a second; all in `make test-all`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 THOROUGH = bool(os.environ.get("SIMSYS_THOROUGH"))
 
 
-def cases(count: int, part: int = 4) -> int:
+def cases(count: int, part: int = 8) -> int:
     """So many random cases, or one of `part`, which is larger where a case takes long."""
     return count if THOROUGH else max(1, count // part)
 

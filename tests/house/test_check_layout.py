@@ -118,5 +118,6 @@ def test_the_exit_code_says_whether_all_is_well(
     assert "301 lines" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_project_is_within_the_limits() -> None:
     assert check_layout.problems(ROOT, ["simsys", "frameworks"]) == []

@@ -33,7 +33,7 @@ THEIRS = "docs/design/metrics.md"
 NO_PROSE = ("|", "#", ">", "<", "![")
 """How lines begin that cannot be divided."""
 EXAMPLES = [
-    pytest.param(code, id=f"{page.name}-{index}")
+    pytest.param(code, id=f"{page.name}-{index}", marks=pytest.mark.slow if "greatest_rate(" in code else ())
     for page in PAGES
     for index, code in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S))
 ]

@@ -31,6 +31,8 @@ SLOW = {
     "mixtral-8x7b-tp2-ep8-pp4-64xH100",
     "eight-replicas-round-robin",
     "eight-replicas-central-queue",
+    "llama3.1-405b-tp8-cp2-pp8-512xH100",
+    "megatron-530b-tp8-pp35-280xA100",
 }
 """They take long, and differ in a number or in one setting from others that are run."""
 

@@ -105,6 +105,7 @@ def test_memory_over_time_rises_and_falls_with_the_passes(lod: str) -> None:
     assert rises == 3, "once in each iteration"
 
 
+@pytest.mark.slow
 def test_it_is_written_and_drawn_if_events_are_collected(tmp_path: Path) -> None:
     config = config_of(1, 2, 1)
     settings = config.simulation.model_copy(update={"collect_events": True})

@@ -201,6 +201,7 @@ def test_the_folder_of_several_runs_is_refused(tmp_path: Path) -> None:
         one_content(tmp_path)
 
 
+@pytest.mark.slow
 def test_drawing_needs_neither_pyplot_nor_a_display(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from simsys.plots.picture import draw, write_figure; "

@@ -38,6 +38,7 @@ def test_a_wrong_key_is_refused() -> None:
         sweep(SimulationConfig(**BASE), over={"parallelism.tp_degree": [1]}, wher="x")
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_is_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(SCRIPT.format(base=dict(BASE)), encoding="utf-8")

@@ -25,7 +25,7 @@ def test_memory_is_that_of_the_built_job(config):
     base, _, found = candidates(config)
     capacity = base.cluster.smallest.memory_bytes
 
-    for each in random.Random(1).sample(found, cases(60, 10)):
+    for each in random.Random(1).sample(found, cases(60, 20)):
         job = build_job(settled(base, each))
         assert each.memory_share * capacity == pytest.approx(sum(job.memory_bytes.values()), rel=1e-12), each
 
