@@ -16,16 +16,20 @@ def long_tests() -> set[str]:
     return {line for line in LONG.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")}
 
 
+NEVER = ("slow", "perfetto", "hta", "lab")
+"""Marks of tests that `-m quick` must not bring back, since it replaces the usual choice by marks."""
+
+
 def function_of(item: pytest.Item) -> str:
     """The name of the test function that an item is a case of; of an example in a docstring, its own."""
     return item.name.partition("[")[0]
 
 
 def representatives(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The first and the last case of every test function that is not marked as slow."""
+    """The first and the last case of every test function, without marks of `NEVER`."""
     first, last = {}, {}
     for item in items:
-        if item.get_closest_marker("slow") is None:
+        if not any(item.get_closest_marker(mark) for mark in NEVER):
             function = item.nodeid.partition("[")[0]
             first.setdefault(function, item)
             last[function] = item
