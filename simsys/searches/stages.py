@@ -68,7 +68,8 @@ class Search:
                 answers = self._finalists(self._simulated(candidates, simulations), simulations)
         growing = sum(answer.metrics.get("steady") == 0 for _, answer in answers)
         if growing:
-            self.notes.append(f"the runs of {growing} finalists ended before a steady state, which may flatter them")
+            runs = "the run of one finalist" if growing == 1 else f"the runs of {growing} finalists"
+            self.notes.append(f"{runs} ended before a steady state, which may flatter the answer")
         loss = measured_loss(self.space.kind)
         width = loss.loss if loss is not None and self.space.comparable else 0.0
         best = grouped([each for _, each in answers], self.goal, width)
@@ -200,15 +201,14 @@ class Search:
         for place, outcome in simulations.run([each.task(short=False) for each in left], lambda _: True):
             answer = self.answer(left[place], outcome, self.lod)
             found += [] if answer is None else [(left[place], answer)]
-        if left:
-            self._say_finalists(len(chosen), time.perf_counter() - started_s)
-        else:
-            text = f"stage 3: {len(chosen)} finalists {self.space.whole}, {self.lod} detail"
-            self._note(f"{text}, which stage 2 has done")
+        self._say_finalists(len(chosen), time.perf_counter() - started_s if left else None)
         return found
 
-    def _say_finalists(self, count: int, seconds: float) -> None:
-        self._note(f"stage 3: {count} finalists {self.space.whole}, {self.lod} detail ({seconds:.1f} s)")
+    def _say_finalists(self, count: int, seconds: float | None) -> None:
+        """Say what stage 3 has simulated, and in how many seconds; None if stage 2 had done so already."""
+        finalists = "1 finalist" if count == 1 else f"{count} finalists"
+        how = ", which stage 2 has done" if seconds is None else f" ({seconds:.1f} s)"
+        self._note(f"stage 3: {finalists} {self.space.whole}, {self.lod} detail{how}")
 
     def answer(self, candidate: Candidate, outcome: Outcome, lod: str) -> Answer | None:
         """An answer; None if the candidate was not simulated, or does not meet the conditions."""
