@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simsys.platform.hop_units import Indexes
+from simsys.platform.hop_units import HopUnits, Indexes
 from simsys.platform.routing import Way
 
 Hashes = npt.NDArray[np.uint64]
@@ -80,9 +80,8 @@ class _Graph:
         ]
         self._flow_of, steps = _columns([(place, step) for place, step, _ in flows], 2)
         self._flows = _salt(steps)
-        parts = [(flow, link, share) for flow, (_, _, way) in enumerate(flows) for hop in way for link, share in hop]
-        self._part_of, links = _columns([(flow, link) for flow, link, _ in parts], 2)
-        self._part = _numbered([share for _, _, share in parts])
+        self._part_of, links, shares = HopUnits([way for _, _, way in flows]).entries()
+        self._part = _salt(np.unique(shares, return_inverse=True)[1])
         used, self._link = np.unique(links, return_inverse=True)
         self._links = _numbered([figures(link) for link in used.tolist()])
 

@@ -135,6 +135,7 @@ def _led(members: Sequence[Sequence[int]], groups: Sequence[Sequence[Group]]) ->
     for colour, ranks in enumerate(members):
         leader = leaders.setdefault(colour, ranks[0])
         for group in groups[leader]:
-            if any(leaders.get(colour_of[rank], -1) not in group.ranks for rank in group.ranks):
+            ranks_of = set(group.ranks)
+            if any(leaders.get(colour_of[rank], -1) not in ranks_of for rank in group.ranks):
                 return None
     return tuple((leaders[c], *(rank for rank in ranks if rank != leaders[c])) for c, ranks in enumerate(members))

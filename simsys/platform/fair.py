@@ -133,8 +133,8 @@ class FairNetwork(FluidNetwork):
         if found is None:
             timelines = [self._links[link].timeline for link in links]
             changes_s = [time_s for each in timelines if each is not None for time_s in each.changes_s]
-            users = dict.fromkeys(user for link in sorted(links) for user in self._neighbours.using(link))
-            found = FairClaim(self.env, changes_s, links, list(users), len(self._claims))
+            users = self._neighbours.using(sorted(links))
+            found = FairClaim(self.env, changes_s, links, users, len(self._claims))
             found.near = self._claims_on(links)
             for other in found.near:
                 other.near.append(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from simsys.platform.flow_set import FlowSet, Stream
 
 FEW = 32
@@ -10,26 +12,49 @@ MOST_KEPT = 1 << 14
 """Number of combinations that are kept."""
 
 
+class _Alike:
+    """Links that the same sets use, so that these are looked at once.
+
+    Args:
+        users: The sets, in the order in which they were sent.
+        count: Number of links.
+    """
+
+    __slots__ = ("count", "users")
+
+    def __init__(self, users: list[FlowSet], count: int) -> None:
+        self.users, self.count = users, count
+
+
 class Neighbours:
     """Introduces sets of flows to each other when they are sent for the first time."""
 
     def __init__(self) -> None:
-        self._users: dict[int, list[FlowSet]] = {}  # by link
+        self._alike: dict[int, _Alike] = {}  # by link
+        self._unused = _Alike([], 0)
         self._busy: dict[FlowSet, None] = {}
         self._together: dict[tuple[FlowSet, ...], list[FlowSet]] = {}  # by a set, and those with streams
 
-    def using(self, link: int) -> list[FlowSet]:
-        """Whole sets that use a link, by its number, and have been sent."""
-        return self._users.get(link, [])
+    def using(self, links: Iterable[int]) -> list[FlowSet]:
+        """Whole sets that use any of these links, by their numbers, and have been sent; the first link's first."""
+        kinds = dict.fromkeys(self._alike[link] for link in links if link in self._alike)
+        return list(dict.fromkeys(user for kind in kinds for user in kind.users))
 
     def introduce(self, whole: FlowSet) -> None:
         """Register a whole set before it is sent for the first time, with all sets that share links with it."""
         whole.known = True
-        near: dict[FlowSet, None] = {}
+        alike, unused = self._alike, self._unused
+        kinds: dict[_Alike, list[int]] = {}
         for link in whole.links:
-            users = self._users.setdefault(link, [])
-            near |= dict.fromkeys(users)
-            users.append(whole)
+            kinds.setdefault(alike.get(link, unused), []).append(link)
+        near: dict[FlowSet, None] = {}
+        for kind, links in kinds.items():
+            near |= dict.fromkeys(kind.users)
+            if kind is unused or len(links) < kind.count:  # its other links are not used by this set
+                kind.count -= len(links)
+                kind = _Alike(kind.users.copy(), len(links))
+                alike |= dict.fromkeys(links, kind)
+            kind.users.append(whole)
         whole.near = {other: place for place, other in enumerate(near)}
         for other in near:
             other.near[whole] = len(other.near)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from simsys.platform.environment import Environment
 from simsys.platform.fair import FairNetwork
 from simsys.platform.flow_set import FlowSet
@@ -21,9 +23,30 @@ def test_only_what_has_been_sent_is_looked_at() -> None:
     assert (one.near, other.near, apart.near) == ({}, {}, {})
     neighbours.introduce(other)
     assert (one.near, other.near, apart.near) == ({other: 0}, {one: 0}, {})
-    assert [neighbours.using(link) for link in one.links] == [[one], [one, other]]
-    assert neighbours.using(other.links[0] if other.links[0] not in one.links else other.links[1]) == [other]
-    assert neighbours.using(-1) == []
+    assert [neighbours.using([link]) for link in one.links] == [[one], [one, other]]
+    assert neighbours.using([other.links[0] if other.links[0] not in one.links else other.links[1]]) == [other]
+    assert neighbours.using([-1]) == []
+
+
+def test_sets_meet_as_if_every_link_had_a_list_of_its_own() -> None:
+    """Random sets of flows, whose order matters too, since rates are added in it."""
+    network = FairNetwork(Environment(), single_switch(8, 1e9, 0.0))
+    rng, neighbours = random.Random(1), Neighbours()
+    users: dict[int, list[FlowSet]] = {}
+    sent: list[FlowSet] = []
+    for _ in range(60):
+        one = flows(network, *(tuple(rng.sample(range(8), 2)) for _ in range(rng.randint(1, 5))))
+        if one.known:
+            continue
+        met = list(dict.fromkeys(user for link in one.links for user in users.get(link, [])))
+        neighbours.introduce(one)
+        sent.append(one)
+        assert list(one.near) == met
+        for link in one.links:
+            users.setdefault(link, []).append(one)
+        links = rng.sample(sorted(users), min(3, len(users)))
+        assert neighbours.using(links) == list(dict.fromkeys(user for link in links for user in users[link]))
+    assert all(list(one.near.values()) == list(range(len(one.near))) for one in sent)
 
 
 def test_a_flow_through_others_slows_those_at_both_ends() -> None:
