@@ -43,6 +43,6 @@ def test_all_are_predicted_in_one_command(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["validate", "--json", "--out", str(out)])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["validation"]
-    assert {name: each["coverage"] for name, each in found.items()} == dict.fromkeys(TABLES, 1.0)
+    assert {name: found[name]["coverage"] for name in TABLES} == dict.fromkeys(TABLES, 1.0)
     with out.open(encoding="utf-8", newline="") as file:
         assert {row["status"] for row in csv.DictReader(file)} == {"ok"}
