@@ -49,6 +49,14 @@ def set_trace() -> list[str]:
     return ["--set", f"workload={{trace: {TRACE}}}"]
 
 
+def test_it_links_a_glossary_of_at_most_80_terms() -> None:
+    assert "(docs/reference/glossary.md)" in README
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    heads = [line for line in rows if line.startswith(("| term ", "| --- "))]
+    assert 0 < len(rows) - len(heads) <= 80
+
+
 @pytest.mark.slow
 def test_the_picture_is_what_its_commands_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
