@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from simsys.errors import UnknownNameError
@@ -33,9 +34,13 @@ def data_folders(kind: str, user_paths: Iterable[str | Path] = ()) -> list[Path]
         The user's paths, then ``<root>/kind`` for each root in ``$SIMSYS_PATH`` (separated like ``$PATH``), then
         the shipped folder; each once.
     """
-    roots = [Path(root) for root in os.environ.get(ENVIRONMENT_VARIABLE, "").split(os.pathsep) if root]
-    folders = [Path(path) for path in user_paths] + [root / kind for root in [*roots, _SHIPPED]]
-    return list(dict.fromkeys(folders))
+    return list(_data_folders(kind, tuple(user_paths), os.environ.get(ENVIRONMENT_VARIABLE, "")))
+
+
+@lru_cache(maxsize=256)
+def _data_folders(kind: str, user_paths: tuple[str | Path, ...], further: str) -> tuple[Path, ...]:
+    roots = [Path(root) for root in further.split(os.pathsep) if root]
+    return tuple(dict.fromkeys([*map(Path, user_paths), *(root / kind for root in [*roots, _SHIPPED])]))
 
 
 def find_data(kind: str, filename: str, user_paths: Iterable[str | Path] = ()) -> Path:

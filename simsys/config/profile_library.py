@@ -108,13 +108,6 @@ def _holds_profiles(folder: str) -> bool:
     return any(os.path.isdir(os.path.join(folder, name)) for name in BELOW)
 
 
-@lru_cache(maxsize=256)
-def _profiles_among(names: Sequence[str], folder: str) -> list[tuple[str, str]]:
-    """The name in lower case and the file of each profile in a folder with files of these names."""
-    profiles = [name for name in sorted(names) if name.endswith(".yaml")]
-    return [(name[: -len(".yaml")].lower(), os.path.join(folder, name)) for name in profiles]
-
-
 @dataclass(frozen=True, slots=True)
 class ProfileLibrary:
     """The profiles of one kind.
@@ -134,16 +127,9 @@ class ProfileLibrary:
     @classmethod
     def of(cls, kind: Kind, paths: Iterable[str | Path]) -> ProfileLibrary:
         """The shipped profiles of a kind, and the user's profiles in `folders`."""
-        folders = data_folders(SHIPPED, paths)
-        found: dict[str, str] = {}
-        every: list[str] = []
-        for folder in folders:
-            below = os.path.join(folder, f"{kind}s")
-            if os.path.isdir(below):
-                for name, file in _profiles_among(tuple(os.listdir(below)), below):
-                    found.setdefault(name, file)
-                    every.append(file)
-        return cls(kind, folders, found, every)
+        folders = tuple(data_folders(SHIPPED, paths))
+        below = [os.path.join(folder, f"{kind}s") for folder in folders]
+        return _library(kind, folders, tuple([tuple(os.listdir(each)) if os.path.isdir(each) else () for each in below]))
 
     def find(self, name: str) -> Path:
         """The file of a profile's name or alias.
@@ -221,14 +207,28 @@ class ProfileLibrary:
     def _fit_of(self, path: Path) -> Document | None:
         """The fit of a profile. It does not apply to a profile of equal name in a folder searched earlier."""
         own = path.parents[1]
-        before = self.folders[: self.folders.index(own)] if own in self.folders else []
+        before = self.folders[: self.folders.index(own)] if own in self.folders else ()
         for folder in (*before, own):
-            file = folder / "fits" / f"{self.kind}s" / path.name
+            file = os.path.join(folder, "fits", f"{self.kind}s", path.name)  # a text, as paths are slow
             if os.path.isfile(file):
-                fit = unchanged_document(file)
+                fit = unchanged_document(Path(file))
                 if not _is_fitted_to(fit, _KEPT_FROM.get()):
                     return fit
         return None
+
+
+@lru_cache(maxsize=256)
+def _library(kind: Kind, folders: tuple[Path, ...], names: tuple[tuple[str, ...], ...]) -> ProfileLibrary:
+    """The profiles of a kind in folders with files of these names."""
+    found: dict[str, str] = {}
+    every: list[str] = []
+    for folder, inside in zip(folders, names, strict=True):
+        for name in sorted(inside):
+            if name.endswith(".yaml"):
+                file = os.path.join(folder, f"{kind}s", name)
+                found.setdefault(name.removesuffix(".yaml").lower(), file)
+                every.append(file)
+    return ProfileLibrary(kind, folders, found, every)
 
 
 def _text(file: str) -> str:
