@@ -129,7 +129,8 @@ class ProfileLibrary:
         """The shipped profiles of a kind, and the user's profiles in `folders`."""
         folders = tuple(data_folders(SHIPPED, paths))
         below = [os.path.join(folder, f"{kind}s") for folder in folders]
-        return _library(kind, folders, tuple([tuple(os.listdir(each)) if os.path.isdir(each) else () for each in below]))
+        names = [tuple(os.listdir(each)) if os.path.isdir(each) else () for each in below]
+        return _library(kind, folders, tuple(names))
 
     def find(self, name: str) -> Path:
         """The file of a profile's name or alias.

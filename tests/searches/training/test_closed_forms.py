@@ -17,7 +17,7 @@ from tests.helpers.thorough import cases
         training(),
         training("GPT2-XL", engine="megatron"),
         training("Llama3-8B", nodes=1, gpus=8),
-        training("Mixtral-8x7B", nodes=2, gpus=8, batch=16),
+        training("Mixtral-8x7B", nodes=2, gpus=8, batch=4),
     ],
     ids=["gpt2", "gpt2-xl", "llama", "mixtral"],
 )
