@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from simsys.platform.flow_set import FlowSet, Stream
 
@@ -17,12 +18,12 @@ class _Alike:
 
     Args:
         users: The sets, in the order in which they were sent.
-        count: Number of links.
+        count: Number of links; infinite for those that no set uses.
     """
 
     __slots__ = ("count", "users")
 
-    def __init__(self, users: list[FlowSet], count: int) -> None:
+    def __init__(self, users: list[FlowSet], count: float) -> None:
         self.users, self.count = users, count
 
 
@@ -31,7 +32,7 @@ class Neighbours:
 
     def __init__(self) -> None:
         self._alike: dict[int, _Alike] = {}  # by link
-        self._unused = _Alike([], 0)
+        self._unused = _Alike([], inf)
         self._busy: dict[FlowSet, None] = {}
         self._together: dict[tuple[FlowSet, ...], list[FlowSet]] = {}  # by a set, and those with streams
 
@@ -50,7 +51,7 @@ class Neighbours:
         near: dict[FlowSet, None] = {}
         for kind, links in kinds.items():
             near |= dict.fromkeys(kind.users)
-            if kind is unused or len(links) < kind.count:  # its other links are not used by this set
+            if len(links) < kind.count:  # its other links are not used by this set
                 kind.count -= len(links)
                 kind = _Alike(kind.users.copy(), len(links))
                 alike |= dict.fromkeys(links, kind)

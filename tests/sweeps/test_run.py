@@ -69,7 +69,6 @@ def test_only_what_is_missing_runs_again(tmp_path: Path) -> None:
     assert tables(tmp_path / "out") == tables(tmp_path / "whole")
 
 
-@pytest.mark.slow
 def test_the_number_of_workers_does_not_change_the_table(tmp_path: Path) -> None:
     found = plan(tmp_path, SWEEP)
     run_sweep(found, tmp_path / "here", InThisProcess)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from simsys.config.experiment import SimulationConfig
 from simsys.config.search import SearchConfig
 from simsys.searches.goal import Goal
@@ -24,7 +22,6 @@ def space() -> Layouts:
     return Layouts(config, asked, Goal.of(asked, "training"))
 
 
-@pytest.mark.slow
 def test_several_processes_find_what_one_finds(monkeypatch):
     monkeypatch.setattr(layouts, "MANY_LAYOUTS", 0)
     one, several = space(), space()
