@@ -46,7 +46,7 @@ class BucketedGradients(DataParallel, ABC):
         overlap: bool = True
         whole_tensors: bool = False
 
-    same_every_step = True
+    same_every_step = same_first_step = True
     every_micro_batch = False
     options: Options
 
@@ -140,7 +140,7 @@ class DDP(BucketedGradients):
 
     def __init__(self, rank: Rank, plan: TrainingPlan, options: Options) -> None:
         super().__init__(rank, plan, options)
-        self.graph_known = not options.static_graph
+        self.graph_known = self.same_first_step = not options.static_graph
         self.exchanges: dict[tuple[float, str], CompressedExchange] = {}
         self.compressed: list[CompressedExchange] = []  # of this step
 

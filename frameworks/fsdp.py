@@ -67,7 +67,7 @@ class FSDP(DataParallel):
         overlap: bool = True
         buffer_copies: bool = False
 
-    same_every_step = True
+    same_every_step = same_first_step = True
     same_every_micro_batch = True
     options: Options
 

@@ -9,5 +9,5 @@ from simsys.framework import DataParallel, register
 class NoDataParallel(DataParallel):
     """No communication around the blocks."""
 
-    same_every_step = True
+    same_every_step = same_first_step = True
     every_micro_batch = False

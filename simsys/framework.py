@@ -92,6 +92,10 @@ class DataParallel(Configurable):
     same_every_step: ClassVar[bool] = False
     """True if every step after the first is the same, so that equal iterations need not be simulated one by one."""
 
+    same_first_step: bool = False
+    """True if the first step, too, is like the others, provided that nothing is under way at its end: then one of the
+    equal iterations is simulated instead of two."""
+
     same_every_micro_batch: ClassVar[bool] = False
     """True if the hooks do the same for every micro-batch between the first and the last, and nothing is carried over
     from one micro-batch to the next but communication under way: then equal micro-batches in a row need not be

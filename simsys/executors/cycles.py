@@ -132,7 +132,7 @@ class Cycles:
     def end(self) -> float:
         """The iteration ends; returns the time of cycles that were left out (s)."""
         self._close()
-        self._core.idle.meets.let_pass()
+        self._core.idle.meets.end_iteration()
         return self._left_out_s
 
     def places(self, rank: int, steps: Sequence[Step]) -> Iterator[tuple[int, int]]:

@@ -43,6 +43,11 @@ class Mail:
         self._unmatched.setdefault((address, receiving), deque()).append(event)
         return event
 
+    @property
+    def open(self) -> bool:
+        """Whether a message lacks its send or its receive."""
+        return any(self._unmatched.values())
+
     def awaited(self) -> Iterator[Address]:
         """Awaited messages that were never sent."""
         return (address for (address, receiving), events in self._unmatched.items() if receiving and events)

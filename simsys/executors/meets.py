@@ -56,9 +56,9 @@ class Meets:
         self.busy_s = 0.0
         """Total time of transfers."""
         self._delays = Delays()
-        self._first_s = math.inf
-        self._last_s = 0.0
-        self._left_out_s = 0.0
+        self._first_s, self._last_s = math.inf, 0.0  # of this iteration
+        self._left_out_s = 0.0  # likewise
+        self._earlier_s = 0.0
         self.out_of_step: Use | None = None
         """Transfers with mirrors that get out of step."""
         self.pairs: dict[tuple[str, str], float] = {}
@@ -72,8 +72,8 @@ class Meets:
 
     @property
     def noted_s(self) -> float:
-        """For how long transfers have been noted, from the beginning of the first to the end of the last."""
-        return max(0.0, self._last_s - self._first_s) + self._left_out_s
+        """For how long transfers have been noted: in each iteration, from the first's begin to the last one's end."""
+        return self._earlier_s + max(0.0, self._last_s - self._first_s) + self._left_out_s
 
     def noted(self) -> Noted:
         """All that is noted now."""
@@ -89,10 +89,10 @@ class Meets:
             then_s = before.waited_s.get((one, other), (0.0, 0.0))
             self._meet(one, other, (count * (waited_s[0] - then_s[0]), count * (waited_s[1] - then_s[1])))
 
-    def let_pass(self) -> None:
-        """The clock passes the time of what was counted again, so that what follows is noted after it."""
-        self._last_s += self._left_out_s
-        self._left_out_s = 0.0
+    def end_iteration(self) -> None:
+        """An iteration ends: until the next one that is simulated, nothing is noted."""
+        self._earlier_s = self.noted_s
+        self._first_s, self._last_s, self._left_out_s = math.inf, 0.0, 0.0
 
     def use(
         self,

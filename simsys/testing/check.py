@@ -33,7 +33,8 @@ def check_framework(module: type, **options: Any) -> str:
     """Check a framework module on toys.
 
     It must be deterministic; have frozen options that refuse unknown keys; let every member join its collectives and
-    receive every message; free the memory of an iteration and all KV blocks; end every request exactly once, obey the
+    receive every message; do the same in steps that it declares to be the same;
+    free the memory of an iteration and all KV blocks; end every request exactly once, obey the
     limits of a batch and produce every requested token; end; have equal times at high and medium, with and without
     multi-step runs; and be independent of observation. A schedule must order every pass once and never deadlock.
 
@@ -110,6 +111,7 @@ def check_run(place: str, run: Run, case: Case) -> None:
     if isinstance(run, TrainingRun):
         check_training(place, run)
         check_messages(place, run.operations)
+        check_steps(place, run)
     else:
         assert isinstance(case, ServingCase)
         check_serving(place, run, case)
@@ -119,6 +121,19 @@ def check_training(place: str, run: TrainingRun) -> None:
     """All ranks end, with the memory they had before the first iteration."""
     if run.leaks:
         raise AssertionError(f"{place}: memory does not return to its start: {run.leaks[0]}")
+
+
+def check_steps(place: str, run: TrainingRun) -> None:
+    """Steps that the data-parallel module declares to be the same have the same operations."""
+    every, first = run.same_steps
+    for rank, ends in run.operations_by_step.items() if every else ():
+        operations = [op for op in run.operations if op["rank"] == rank]
+        steps = [operations[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        for number, step in enumerate(steps[1:] if first else steps[2:], 1 if first else 2):
+            if step != steps[number - 1]:
+                declared = "same_first_step" if number == 1 else "same_every_step"
+                message = f"{place}: step {number} of rank {rank} differs from step {number - 1}: {declared}"
+                raise AssertionError(message)
 
 
 def check_messages(place: str, operations: list[dict[str, Any]]) -> None:

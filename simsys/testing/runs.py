@@ -46,11 +46,15 @@ class TrainingRun:
         iteration_end_s: End of every iteration, by rank.
         leaks: Allocations that differ after an iteration from before the first, as text.
         operations: Recorded operations.
+        operations_by_step: Number of recorded operations at the end of every iteration, by rank.
+        same_steps: Whether the data-parallel module declares that every step but the first is the same, and the first.
     """
 
     iteration_end_s: dict[int, list[float]] = field(default_factory=dict)
     leaks: list[str] = field(default_factory=list)
     operations: list[dict[str, Any]] = field(default_factory=list)
+    operations_by_step: dict[int, list[int]] = field(default_factory=dict)
+    same_steps: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class TrainingCase:
     def _train(self, index: int, executor: Executor, run: TrainingRun) -> Steps:
         rank = Rank(index, self.layout, executor)
         framework = self._framework(rank)
+        run.same_steps = framework.data_parallel.same_every_step, framework.data_parallel.same_first_step
         memory = executor.platform.devices[index].memory
         declared = memory.held
         ends = run.iteration_end_s.setdefault(index, [])
@@ -101,6 +106,9 @@ class TrainingCase:
             yield from framework.step()
             rank.mark("iteration_end")
             ends.append(rank.now)
+            if isinstance(executor, Recording):
+                count = sum(op["rank"] == index for op in executor.operations)
+                run.operations_by_step.setdefault(index, []).append(count)
             if memory.held != declared:
                 run.leaks.append(f"rank {index} holds {memory.held} after iteration {iteration}")
 

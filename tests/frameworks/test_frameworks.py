@@ -88,6 +88,32 @@ class Shy(DataParallel):
         return self.rank.all_reduce(2e6 if observed else 1e6, over="data")
 
 
+class WarmsUp(DataParallel):
+    """Sends twice as much in its first step, against what it declares."""
+
+    same_every_step = same_first_step = True
+
+    def __init__(self, rank: Any, plan: Any, options: Any) -> None:
+        super().__init__(rank, plan, options)
+        self.nbytes = 2e6
+
+    def finish(self) -> Any:
+        nbytes, self.nbytes = self.nbytes, 1e6
+        return self.rank.all_reduce(nbytes, over="data")
+
+
+class Grows(WarmsUp):
+    """Sends more in every step."""
+
+    def finish(self) -> Any:
+        self.nbytes += 1e6
+        return self.rank.all_reduce(self.nbytes, over="data")
+
+
+class GrowsLater(Grows):
+    same_first_step = False
+
+
 class BackwardFirst(GPipe):
     def actions(self, *sizes: int) -> list[Action]:
         return super().actions(*sizes)[::-1]
@@ -232,6 +258,8 @@ class LastTokenTwice(LLMDecode):
         (Forgetful, r"not deterministic: two recordings differ"),
         (LevelDependent, r"the end of iteration 0 on rank 0 is at .* s at high and at .* s at medium detail"),
         (Shy, r"observing it changes the result at medium detail"),
+        (WarmsUp, r"step 1 of rank 0 differs from step 0: same_first_step"),
+        (GrowsLater, r"step 2 of rank 0 differs from step 1: same_every_step"),
         (BackwardFirst, r"1 stages, 1 .* chunks: deadlock: stage 0 cannot begin backward of micro-batch 0 in chunk 0"),
         (OtherOrderDownstream, r"deadlock: stage 0 cannot begin backward of micro-batch 0 in chunk 0; stage 1 cannot"),
         (Skips, r"stage 0 does backward of micro-batch 0 in chunk 0 0 times, not 1"),

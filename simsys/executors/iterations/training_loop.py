@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from simsys.executors.cycles import rounding_of
 from simsys.executors.executor import Executor
+from simsys.executors.iterations.at_rest import RankState, at_rest, rank_states
 from simsys.executors.iterations.checkpoints import Checkpoints
 from simsys.executors.iterations.kinds import Kind, runs
 from simsys.framework import TrainingFramework, TrainingPlan
@@ -44,6 +45,7 @@ class Iteration:
         checkpoint_s: Stop after that.
         busy_s: Computation time of each rank's GPU.
         sent_bytes: Bytes sent, by account of the communication graph.
+        leads_to_same: Whether the next one of its kind is known to equal it, since it ends as it began.
     """
 
     index: int
@@ -52,6 +54,7 @@ class Iteration:
     checkpoint_s: float
     busy_s: tuple[float, ...]
     sent_bytes: tuple[float, ...]
+    leads_to_same: bool = False
 
     @property
     def seconds(self) -> float:
@@ -102,8 +105,8 @@ class KnownIterations:
             return
         executor, before = self._executor, self._latest.get(kind)
         self._latest[kind] = now
-        same = before is not None and now.same_as(before, end_s)
-        if before is not None and executor.firsts_alike is not False:
+        same = now.leads_to_same if before is None else now.same_as(before, end_s)
+        if (before is not None or same) and executor.firsts_alike is not False:
             executor.firsts_alike = same
         if self.repeatable and (same or self._alike):
             self._known[kind] = now
@@ -150,7 +153,8 @@ class TrainingLoop:
             count: Number of iterations.
             repeatable: True if an iteration's work depends on its phase alone. Then, after two equal ones of a kind on
                 constant hardware, all further ones are equal, too; used if the level of detail allows it. One suffices
-                if the first is known to equal the others, since nothing is in flight between iterations.
+                if it ends as it began, with nothing under way, or if another run has shown that the first is like the
+                others.
         """
         known = KnownIterations(self._executor, repeatable=repeatable)
         interval = self._checkpoints.interval if self._checkpoints else 0
@@ -176,6 +180,7 @@ class TrainingLoop:
         executor, ranks, start_s = self._executor, self._ranks, self._end_s
         counts = repeatable and executor.alone_until_s() > start_s
         busy_s, sent_bytes = executor.busy_seconds(ranks), executor.sent_bytes() if counts else []
+        states = rank_states(executor, ranks)
         executor.compute_speed.begin_iteration()
         executor.cycles.begin(wanted=repeatable and executor.undisturbed(start_s))
         self._mark("iteration_start")
@@ -202,8 +207,22 @@ class TrainingLoop:
         sent = tuple(after - before for before, after in zip_longest(sent_bytes, sent_after, fillvalue=0.0))
         work_s, checkpoint_s = worked_s - start_s - data_s, self._end_s - worked_s
         self._last = Iteration(self._done, data_s, work_s, checkpoint_s, tuple(busy_s), sent)
+        if repeatable and not kind.checkpoint and self._ends_as_it_began(states, data_s):
+            self._last = replace(self._last, leads_to_same=True)
         self._done += 1
         return self._last
+
+    def _ends_as_it_began(self, states: Sequence[RankState], data_s: float) -> bool:
+        """Whether an iteration that has just ended leaves all as it found it.
+
+        Args:
+            states: The states of the ranks at its beginning.
+            data_s: How long it has waited for data.
+        """
+        executor, ranks = self._executor, self._ranks
+        alike = all(framework.data_parallel.same_first_step for framework in self._frameworks)
+        alike = alike and executor.undisturbed(0.0) and self._waiting_seconds() == data_s
+        return alike and at_rest(executor, self._end_s) and states == rank_states(executor, ranks)
 
     def _repeat(self, kind: Kind, like: Iteration, count: int) -> None:
         """Report further iterations of a kind, like one that was simulated."""

@@ -1,4 +1,4 @@
-"""Training iterations: what comes between them, and that after two equal ones of a kind the rest is told."""
+"""Training iterations: what comes between them, and that equal ones of a kind are not simulated again."""
 
 from __future__ import annotations
 
@@ -96,6 +96,47 @@ def test_every_figure_is_that_of_simulating_all_of_them(parallelism: dict[str, A
     told, simulated = train(12, **parallelism), train(12, probes=[EventHistory()], **parallelism)
     assert told.events < simulated.events
     assert_same(told, simulated)
+
+
+@pytest.mark.parametrize("parallelism", [{}, PIPELINE], ids=["ddp", "pipeline"])
+def test_an_iteration_that_ends_as_it_began_is_simulated_once(parallelism: dict[str, Any]) -> None:
+    assert train(1, **parallelism).events == train(2, **parallelism).events == train(1000, **parallelism).events
+
+
+class LeavesGathering(DataParallel):
+    """Begins an all-gather at the end of a step, for which the next step waits."""
+
+    same_every_step = same_first_step = True
+
+    def __init__(self, rank: Rank, plan: TrainingPlan, options: Any) -> None:
+        super().__init__(rank, plan, options)
+        self.gathered: Any = None
+
+    def finish(self) -> Any:
+        return self.gathered
+
+    def after_optimizer(self) -> None:
+        self.gathered = self.rank.all_gather(50e6, over="data")
+
+
+class KeepsMemory(LeavesGathering):
+    """Allocates a buffer in its first step."""
+
+    def after_optimizer(self) -> None:
+        if self.gathered is None:
+            self.rank.allocate(1e6, name="buffer")
+        self.gathered = ()
+
+    def finish(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("module", [LeavesGathering, KeepsMemory])
+def test_an_iteration_that_leaves_something_is_simulated_twice(module: type[DataParallel]) -> None:
+    training = {"data_parallel": f"{module.__module__}:{module.__name__}"}
+    once, twice, often = (train(count, training=training) for count in (1, 2, 30))
+    assert once.events < twice.events
+    assert twice.events == often.events
 
 
 def test_high_simulates_all_of_them() -> None:
@@ -221,8 +262,8 @@ class Told(Probe):
 def test_probes_hear_which_iteration_the_told_ones_are_like() -> None:
     probe = Told()
     train(12, probes=[probe], training={"checkpoint": {"interval": 3, "storage_bandwidth": "10 GB/s"}})
-    # 0 and 1 are equal; 2 and 5 are, with checkpoints; then 8 and 11 are like 5, the others like 1
-    assert probe.runs == [(1, 2), (1, 2), (5, 1), (1, 2), (5, 1)]
+    # 0 ends as it began; 2 and 5 are equal, with checkpoints; then 8 and 11 are like 5, the others like 0
+    assert probe.runs == [(0, 1), (0, 2), (0, 2), (5, 1), (0, 2), (5, 1)]
 
 
 class Busy(TrainingFramework):
