@@ -84,13 +84,20 @@ def simulate(
     )
 
 
-def simulate_job(job: Job, probes: Iterable[Probe] = (), made_of: Combination | None = None) -> RunResult:
+def simulate_job(
+    job: Job,
+    probes: Iterable[Probe] = (),
+    made_of: Combination | None = None,
+    enough: Callable[[RunResult], bool] = lambda _: False,
+) -> RunResult:
     """Simulate a scenario that is resolved already.
 
     Args:
         job: The scenario.
         probes: Further observers.
         made_of: The components of the executor, if not those of the scenario's level of detail.
+        enough: Called with the result of training on idle links, which is a lower bound, before shared links are
+            simulated; if true, this is the result.
 
     Raises:
         SimsysError: If it cannot be carried out.
@@ -106,7 +113,7 @@ def simulate_job(job: Job, probes: Iterable[Probe] = (), made_of: Combination | 
     elif given is True:
         result = _run(job, Links.STEPS, probes).whole_result()
     else:
-        result = _where_transfers_meet(job, probes)
+        result = _where_transfers_meet(job, probes, enough)
     settings = job.config.simulation
     result = with_own(result, settings.metrics, settings.analyses)
     return replace(result, wall_s=time.perf_counter() - started, cpu_s=time.process_time() - started_cpu)
@@ -188,7 +195,7 @@ def _none_met(result: RunResult, job: Job) -> RunResult:
     return replace(result, contention=f"{job.cluster.network.contention}, {NONE_MET}")
 
 
-def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResult:
+def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe], enough: Callable[[RunResult], bool]) -> RunResult:
     """Carry training out on idle links if its transfers do not hinder each other there, else on shared ones.
 
     Observers hear of one of these runs only.
@@ -198,6 +205,8 @@ def _where_transfers_meet(job: TrainingJob, probes: Sequence[Probe]) -> RunResul
     meets = idle.executor.idle.meets
     if not hindered(meets):
         return _none_met((_run(job, Links.IDLE, probes) if scouts else idle).whole_result(), job)
+    if enough(least := idle.whole_result()):
+        return least
     carried: Collection[tuple[int, ...]] | None = None
     alike = idle.executor.firsts_alike
     if meets.out_of_step is None and not meets.in_turn:

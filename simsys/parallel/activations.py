@@ -5,10 +5,10 @@ Activations follow Korthikanti et al. 2022, table 2. All sizes are whole bytes, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import accumulate, groupby
+from itertools import accumulate
 from math import ceil
 from typing import Literal, TypeAlias
 
@@ -18,6 +18,8 @@ from simsys.parallel.passes import ForwardPass, RepeatedBlock, apart
 from simsys.parallel.recomputed_modules import CORE, saved_elements, without_parts
 from simsys.sums import ordered_sum
 
+ENDS = 3
+"""Blocks at each end of a row of equal ones that are looked at one by one."""
 LOGIT_COPIES = 2
 """The loss in 32 bit has the logits and their gradient, in addition to the kept logits in 16 bit. In training in 32
 bit the kept elements of the head, which are counted for 16 bit, are these two."""
@@ -193,7 +195,7 @@ def memory_of_blocks(
         gathered: Gathered part of sharded weights.
         tied_bytes: Gathered weights and unreduced gradients of the last block that are also in the first one.
     """
-    blocks = [block for stretch, own in zip(chunk.stretches, each, strict=True) for block in (*own,) * stretch.repeat]
+    blocks, gaps = _shortened(chunk, each)
     if any(tied_bytes):
         last, (weights, gradients) = blocks[-1], tied_bytes
         blocks[-1] = replace(last, weights=last.weights - weights, gradients=last.gradients - gradients)
@@ -201,21 +203,36 @@ def memory_of_blocks(
     return ChunkMemory(
         kept=shared + sum(block.kept for block in blocks),
         shared=shared,
-        peak=_peak(blocks, shared, gathered),
+        peak=_peak(blocks, gaps, shared, gathered),
         gathered=sum(block.weights for block in {"none": [], "units": blocks[-1:], "all": blocks}[gathered]),
     )
 
 
-def _peak(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> dict[str, int]:
+def _shortened(chunk: ForwardPass, each: Sequence[Sequence[BlockMemory]]) -> tuple[list[BlockMemory], set[int]]:
+    """The blocks of a chunk, in which one stands for the middle of a long row of equal ones; its places."""
+    blocks, gaps = list[BlockMemory](), set[int]()
+    for stretch, own in zip(chunk.stretches, each, strict=True):
+        middle = stretch.repeat - 2 * ENDS
+        if middle <= 0:
+            blocks.extend((*own,) * stretch.repeat)
+            continue
+        kept, weights = middle * sum(block.kept for block in own), middle * sum(block.weights for block in own)
+        gaps.add(len(blocks) + ENDS * len(own))
+        blocks.extend((*(*own,) * ENDS, BlockMemory(kept=kept, weights=weights), *(*own,) * ENDS))
+    return blocks, gaps
+
+
+def _peak(blocks: Sequence[BlockMemory], gaps: Collection[int], shared: int, gathered: Gathered) -> dict[str, int]:
     """Memory at the fullest moment of the forward and the backward pass.
 
     The backward pass goes through the blocks in reverse and frees the activations of each block, so a block is
-    recomputed when less is held by later blocks.
+    recomputed when less is held by later blocks. In a row of equal blocks, one near an end is the fullest.
     """
     sharded = gathered != "none"
     kept = list(accumulate((block.kept for block in blocks), initial=shared))
     weights = list(accumulate((block.weights for block in blocks), initial=0)) if sharded else [0] * (len(blocks) + 1)
-    places = _places(blocks)
+    beside = {place for gap in gaps for place in (gap - 1, gap, gap + 1)}  # whose neighbours are not all single blocks
+    places = [place for place in range(len(blocks)) if place not in beside]
     moments = []  # activations, recomputed, logits, gathered
     for place in places:
         whole = weights[min(place + 2, len(blocks))] - weights[0 if gathered == "all" else place]
@@ -229,17 +246,6 @@ def _peak(blocks: Sequence[BlockMemory], shared: int, gathered: Gathered) -> dic
     activations, recomputed, logits, whole = max(moments, key=sum)
     parts = {"activations": activations, "recomputed": recomputed, "logits": logits}
     return {"gathered": whole, **parts} if sharded else parts
-
-
-def _places(blocks: Sequence[BlockMemory]) -> list[int]:
-    """Places of blocks that may be the fullest: of more than four equal ones in a row, the first and last two."""
-    places: list[int] = []
-    start = 0
-    for _, run in groupby(blocks, key=id):
-        end = start + sum(1 for _ in run)
-        places += range(start, end) if end - start <= 4 else (start, start + 1, end - 2, end - 1)
-        start = end
-    return places
 
 
 def activation_elements(stretch: RepeatedBlock, batch: Batch, recompute: Recomputed = Recompute.NONE) -> float:

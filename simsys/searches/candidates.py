@@ -24,6 +24,8 @@ class Candidate(ABC):
 
     least_key: float
     known: Mapping[str, float]
+    exact: bool = True
+    """Whether its bound is that of the closed forms, or a lower one that is found sooner (`Space.tightened`)."""
     final: bool = False
     """Whether its short run is as the scenario says, so that no other one is needed."""
 
@@ -106,6 +108,10 @@ class Space(ABC):
         Args:
             processes: Processes that may help.
         """
+
+    def tightened(self, candidate: Candidate) -> Candidate:
+        """A candidate with its exact bound."""
+        return candidate
 
     @property
     @abstractmethod

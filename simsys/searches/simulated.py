@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from enum import Enum
 from functools import partial
+from itertools import islice
+from math import inf
 from multiprocessing import get_context
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +22,8 @@ from simsys.check.clusters import Clusters
 from simsys.check.remedies import changed, memory_problem
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import SimsysError
+from simsys.metrics.result import RunResult
+from simsys.searches.goal import Goal
 from simsys.simulation import simulate_job
 from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, end_workers, starting_workers
@@ -28,6 +32,9 @@ ROUGH = 0.1
 """Tolerance of a greatest rate that is to be refined."""
 FEW = 8
 """Simulations below which processes are not worth their start."""
+
+WORSE = "not better than the best found before"
+"""Reason of a candidate whose simulation ended early."""
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -51,12 +58,21 @@ class Task(NamedTuple):
         settings: The settings of the candidate, and others of the run.
         modules: Modules of the user's own.
         run: What is simulated.
+        goal: What is best, if a bound of it may end the simulation.
+        most_key: The key of the goal from which the candidate is of no use.
     """
 
     config: SimulationConfig
     settings: dict[str, Any]
     modules: UserModules
     run: Run = Run.ONCE
+    goal: Goal | None = None
+    most_key: float = inf
+
+    def useless(self, result: RunResult) -> bool:
+        """Whether a result, or the lower bound that it is, shows that the candidate is of no use."""
+        value = None if self.goal is None else result.metrics.get(self.goal.metric)
+        return value is not None and self.goal is not None and self.goal.key(float(value)) > self.most_key
 
 
 class Outcome(NamedTuple):
@@ -78,7 +94,8 @@ def simulated(task: Task) -> Outcome:
             if isinstance(job, str):
                 return Outcome({}, job)
             if task.run is Run.ONCE:
-                return Outcome(dict(simulate_job(job).metrics))
+                result = simulate_job(job, enough=task.useless)
+                return Outcome({}, WORSE) if task.useless(result) else Outcome(dict(result.metrics))
             return _steady(config) if task.run is Run.STEADY else _greatest_rate(config, task.run)
     except SimsysError as error:
         return Outcome({}, str(error))
@@ -128,10 +145,8 @@ class Simulations:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._pool is not None and error is not None:
-            end_workers(self._pool)
-        elif self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            end_workers(self._pool)  # also without an error, since they need time to tidy up
 
     def map(self, function: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
         """The results of a function for each item, in order, as the built-in `map`.
@@ -148,28 +163,26 @@ class Simulations:
             self.cpu_s += cpu_s
             yield found
 
-    def run(self, tasks: Sequence[Task], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Outcome]]:
-        """Simulate tasks in order, as long as they are wanted when their turn comes.
+    def run(self, tasks: Iterable[Task], most: int) -> Iterator[tuple[int, Outcome]]:
+        """Simulate tasks in order.
 
         Args:
-            tasks: The tasks.
-            wanted: Whether the task at a place, and so all later ones, is still wanted.
+            tasks: The tasks; each is asked for when its turn comes, so a generator may take account of earlier
+                outcomes, and end.
+            most: Largest number of tasks.
 
         Yields:
             The place of a task and its outcome, in any order.
         """
-        if self.jobs <= 1 or (self._pool is None and len(tasks) < FEW):
+        if self.jobs <= 1 or (self._pool is None and most < FEW):
             for place, task in enumerate(tasks):
-                if not wanted(place):
-                    return
                 yield place, simulated(task)
             return
         running: dict[Future[Outcome], int] = {}
-        place = 0
+        waiting = enumerate(tasks)
         while True:
-            while len(running) < self.jobs + 1 and place < len(tasks) and wanted(place):
-                running[self._submit(simulated, tasks[place])] = place
-                place += 1
+            for place, task in islice(waiting, self.jobs + 1 - len(running)):
+                running[self._submit(simulated, task)] = place
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)

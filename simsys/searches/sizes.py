@@ -160,7 +160,7 @@ class Sizes:
             if not chosen:
                 break
             tried = [course.smallest.resized(place) for course, place in chosen]
-            outcomes = dict(simulations.run([each.task(short=True) for each in tried], lambda _: True))
+            outcomes = dict(simulations.run([each.task(short=True) for each in tried], len(tried)))
             for index, (course, place) in enumerate(chosen):
                 course.heard(place, judge(tried[index], outcomes[index]))
             self.tried += len(chosen)
@@ -207,7 +207,7 @@ def settled(
     count = grown = 0
     while chosen := _finalists(queue, found, Limits.of(found, key, top), top):
         queue = [each for each in queue if not any(each is other for other in chosen)]
-        outcomes = dict(simulations.run([each.task(short=False) for each in chosen], lambda _: True))
+        outcomes = dict(simulations.run([each.task(short=False) for each in chosen], len(chosen)))
         count += len(chosen)
         for index, each in enumerate(chosen):
             answer = judge(each, outcomes[index])

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
+from math import inf
 from typing import Any, cast
 
 from simsys.config.expected_losses import measured_loss
 from simsys.searches.candidates import Candidate, SizedCandidate, Space
 from simsys.searches.goal import Goal
+from simsys.searches.promising import Promising
 from simsys.searches.result import Answer, SearchResult, first_of, grouped, pareto
-from simsys.searches.simulated import Outcome, Simulations
+from simsys.searches.simulated import Outcome, Simulations, Task
 from simsys.searches.sizes import LARGER, Sizes, settled
 
 SIMULATIONS = 300
@@ -92,7 +95,7 @@ class Search:
         )
 
     def closed_forms(self, processes: Simulations) -> list[Candidate]:
-        """Stage 1: the candidates that fit, the one with the best bound first."""
+        """Stage 1: the candidates that fit."""
         started_s = time.process_time()
         found = [each for each in self.space.candidates(processes) if self._may_hold(each)]
         self.reasons += self.space.reasons
@@ -103,7 +106,7 @@ class Search:
             f"stage 1: {count:,} {noun} by closed forms, {len(found):,} fit "
             f"({cpu_s:.1f} s, {rate:,.0f} per CPU-second)"
         )
-        return sorted(found, key=lambda each: (each.least_key, each.simplicity(each.known)))
+        return found
 
     def _may_hold(self, candidate: Candidate) -> bool:
         """Whether the conditions that are known before a simulation hold."""
@@ -115,42 +118,54 @@ class Search:
 
     def _simulated(self, candidates: Sequence[Candidate], simulations: Simulations) -> list[Found]:
         """Stage 2: simulate the most promising, until the bound of the next one is worse than the best one found."""
-        started_s, chosen = time.perf_counter(), list(candidates[: self.simulations])
-        answers: list[Found] = []
-        best_key = float("inf")
-        stops = self.space.bounded and not self.goals
+        started_s, stops = time.perf_counter(), self.space.bounded and not self.goals
+        queue = Promising(candidates, self.space.tightened, simple_first=stops)
+        tried, answers, keys = list[Candidate](), list[Found](), list[float]()
 
-        def wanted(place: int) -> bool:
-            return not stops or len(answers) < self.top or chosen[place].least_key <= best_key
+        def tasks() -> Iterator[Task]:
+            for each in islice(queue, self.simulations):
+                if stops and len(answers) >= self.top and each.least_key > min(keys):
+                    return
+                tried.append(each)
+                yield each.task(short=True)._replace(goal=self.goal, most_key=self._most_key(keys, stops=stops))
 
-        tasks = [each.task(short=True) for each in chosen]
-        for place, outcome in simulations.run(tasks, wanted):
-            self.tried += 1
-            answer = self.answer(chosen[place], outcome, "medium")
+        for place, outcome in simulations.run(tasks(), min(self.simulations, len(candidates))):
+            answer = self.answer(tried[place], outcome, "medium")
             if answer is not None:
-                answers.append((chosen[place], answer))
-                best_key = min(best_key, self.goal.key(answer.value))
-        self._say_how_it_ended(candidates, best_key, stops=stops, seconds=time.perf_counter() - started_s)
+                answers.append((tried[place], answer))
+                keys.append(self.goal.key(answer.value))
+        self.tried, best_key = len(tried), min(keys, default=inf)
+        left = queue.left(best_key if stops else inf)
+        self._say_how_it_ended(len(candidates), left, stops=stops, seconds=time.perf_counter() - started_s)
         if self.goals:
             kept = {id(each) for each in pareto([answer for _, answer in answers], self.goals)}
             answers = [pair for pair in answers if id(pair[1]) in kept]
         return answers
 
-    def _say_how_it_ended(
-        self, candidates: Sequence[Candidate], best_key: float, *, stops: bool, seconds: float
-    ) -> None:
-        rest, noun = len(candidates) - self.tried, self.space.noun
+    def _most_key(self, keys: Sequence[float], *, stops: bool) -> float:
+        """From which key of the goal a candidate is no answer: the one of the last of the best."""
+        return sorted(keys)[self.top - 1] if stops and len(keys) >= self.top else inf
+
+    def _say_how_it_ended(self, candidates: int, left: int, *, stops: bool, seconds: float) -> None:
+        """Say how stage 2 ended.
+
+        Args:
+            candidates: Number of candidates.
+            left: Number of those that may be better, but were not simulated.
+            stops: Whether bounds end it.
+            seconds: Its time.
+        """
+        rest, noun = candidates - self.tried, self.space.noun
         text = f"stage 2: {self.tried:,} {noun} simulated at medium detail, {self.space.shortened} ({seconds:.1f} s)"
         if not rest:
             self._note(text)
             return
-        left = [each for each in candidates[self.tried :] if not stops or each.least_key <= best_key]
-        self.reasons[f"the bound is worse than the best of the {noun}"] += rest - len(left)
+        self.reasons[f"the bound is worse than the best of the {noun}"] += rest - left
         self.reasons = +self.reasons
         if left:
-            self.reasons["not simulated (--simulations)"] += len(left)
+            self.reasons["not simulated (--simulations)"] += left
             reason = "may be better by their bound" if stops else f"have no bound of {self.goal.metric}"
-            self.notes.append(f"{len(left):,} {noun} that {reason} were not simulated; --simulations sets the limit")
+            self.notes.append(f"{left:,} {noun} that {reason} were not simulated; --simulations sets the limit")
         else:
             text += f"; the bounds of the other {rest:,} are worse than the best"
         self._note(text)
@@ -158,8 +173,9 @@ class Search:
     def _smallest(self, candidates: Sequence[SizedCandidate], simulations: Simulations) -> Sequence[Found]:
         """Stages 2 and 3 of a search for the smallest size of each candidate."""
         started_s, noun = time.perf_counter(), self.space.noun
+        ordered = sorted(candidates, key=lambda each: (each.least_key, each.simplicity(each.known)))
         sizes = Sizes(
-            candidates, lambda answer: self.goal.key(answer.value), self.simulations if self.goals else self.top
+            ordered, lambda answer: self.goal.key(answer.value), self.simulations if self.goals else self.top
         )
         answers = sizes.simulate(simulations, partial(self.answer, lod="medium"), self.simulations)
         self.tried, seconds = sizes.tried, time.perf_counter() - started_s
@@ -198,7 +214,7 @@ class Search:
         started_s, chosen = time.perf_counter(), ordered if self.goals else ordered[: self.top]
         found = [pair for pair in chosen if pair[0].final]
         left = [candidate for candidate, _ in chosen if not candidate.final]
-        for place, outcome in simulations.run([each.task(short=False) for each in left], lambda _: True):
+        for place, outcome in simulations.run([each.task(short=False) for each in left], len(left)):
             answer = self.answer(left[place], outcome, self.lod)
             found += [] if answer is None else [(left[place], answer)]
         self._say_finalists(len(chosen), time.perf_counter() - started_s if left else None)

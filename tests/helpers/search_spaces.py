@@ -48,14 +48,17 @@ def random_question(seed):
     return config, over
 
 
-def candidates(config, over="auto"):
+def candidates(config, over="auto", exact=True):
+    """The layouts that fit, with exact bounds or some with loose ones."""
     base = Base.of(config)
     axes = layout_axes(base, over)
     forms = ClosedForms(base, axes, computed=True)
     found = []
     for division in axes.divisions(base.cluster.num_gpus, base.tokens):
         if not division_problem(base, division, axes):
-            found += forms.candidates(division)
+            found += [
+                forms.tightened(each) if exact and not each.exact else each for each in forms.candidates(division)
+            ]
     return base, axes, found
 
 

@@ -54,7 +54,7 @@ class Simulated:
     def __init__(self):
         self.count = 0
 
-    def run(self, tasks, wanted):
+    def run(self, tasks, most):
         for place, does in enumerate(tasks):
             self.count += 1
             yield place, Outcome({"does": does})
@@ -133,9 +133,9 @@ class Rounds(Simulated):
         super().__init__()
         self.sizes = []
 
-    def run(self, tasks, wanted):
+    def run(self, tasks, most):
         self.sizes.append(len(tasks))
-        return super().run(tasks, wanted)
+        return super().run(tasks, most)
 
 
 class Hopeless(Series):

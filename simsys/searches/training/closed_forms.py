@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -25,6 +25,7 @@ from simsys.searches.training.times import Times
 
 Floats = NDArray[np.float64]
 MEMORY = "does not fit into the memory of a GPU"
+NOTHING_AGAIN: RecomputeSetting = "none"
 BATCH = "micro-batches and data-parallel ranks do not divide the global batch"
 
 
@@ -34,10 +35,11 @@ class Fitting:
 
     Args:
         division: The division of the ranks.
-        variant: Its variant.
+        variant: What differs from others of this division.
         memory_share: Memory that the fullest GPU needs, over its memory.
         bound_s: A lower bound of the time of an iteration (s).
         computed_s: A lower bound of the time that a GPU computes in it, the mean of all; 0 if it is not needed (s).
+        exact: Whether the bounds are its own, not those of the same layout without recomputation.
     """
 
     division: Division
@@ -45,6 +47,7 @@ class Fitting:
     memory_share: float
     bound_s: float
     computed_s: float = 0.0
+    exact: bool = True
 
 
 class ClosedForms:
@@ -75,8 +78,8 @@ class ClosedForms:
         """The layouts of a division that fit; the others are counted by reason."""
         base, axes = self.base, self.axes
         orders, kinds = axes.orders(division.pipeline), axes.kinds_of(division)
-        each = len(axes.recompute) * len(kinds)
-        sizes = [size for size in sorted(axes.samples) if base.samples % (size * division.data) == 0]
+        each, sizes = len(axes.recompute) * len(kinds), sorted(axes.samples)
+        sizes = [size for size in sizes if base.samples % (size * division.data) == 0]
         self._count(BATCH, (len(axes.samples) - len(sizes)) * each * len(orders))
         found: list[Fitting] = []
         for schedule, virtual in orders if sizes else ():
@@ -87,6 +90,15 @@ class ClosedForms:
                 continue
             found += order.candidates()
         return found
+
+    def tightened(self, fitting: Fitting) -> Fitting:
+        """A layout that fits with bounds of its own, if these are higher."""
+        variant = fitting.variant
+        order = _Order(self, fitting.division, variant.schedule, variant.virtual, [variant.samples], [variant.kind])
+        wanted = np.array([[each == variant.recompute for each in self.axes.recompute]])
+        bound_s, computed_s = (float(each[0][wanted][0]) for each in order.bounds_s(wanted))
+        bound_s, computed_s = max(bound_s, fitting.bound_s), max(computed_s, fitting.computed_s)
+        return replace(fitting, bound_s=bound_s, computed_s=computed_s, exact=True)
 
     def _count(self, reason: str, layouts: int) -> None:
         if layouts:
@@ -156,15 +168,28 @@ class _Order:
         self.forms._count(MEMORY, int(np.count_nonzero(~fits & allowed & ~np.isnan(memory))))
         if not fits.any():
             return []
-        bound_s, computed_s = self.bounds_s(fits.any(axis=0))
-        recomputes = self.forms.axes.recompute
-        found = []
+        exact, sources = self._sources(fits.any(axis=0))
+        bound_s, computed_s = self.bounds_s(exact)
+        recomputes, found = self.forms.axes.recompute, []
         for kind, size, recompute in zip(*(axis.tolist() for axis in np.nonzero(fits)), strict=True):
             variant = Variant(self.schedule, self.virtual, self.sizes[size], recomputes[recompute], self.kinds[kind])
-            share = float(memory[kind, size, recompute]) / capacity
-            least_s = float(bound_s[kind, size, recompute]), float(computed_s[kind, size, recompute])
-            found.append(Fitting(self.division, variant, share, *least_s))
+            share, source = float(memory[kind, size, recompute]) / capacity, int(sources[size, recompute])
+            least_s = float(bound_s[kind, size, source]), float(computed_s[kind, size, source])
+            found.append(Fitting(self.division, variant, share, *least_s, exact=source == recompute))
         return found
+
+    def _sources(self, fits: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.int_]]:
+        """Which variants need bounds of their own, and whose bounds each one has, by size and recomputation.
+
+        Where a layout fits without recomputation, its bounds hold for all kinds of recomputation, which add work.
+        """
+        exact, sources = fits.copy(), np.tile(np.arange(fits.shape[1]), (len(fits), 1))
+        if NOTHING_AGAIN in self.forms.axes.recompute:
+            without = self.forms.axes.recompute.index(NOTHING_AGAIN)
+            sizes = fits[:, without]  # those that fit without recomputation
+            exact[sizes], sources[sizes] = False, without
+            exact[sizes, without] = True
+        return exact, sources
 
     # ---- memory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, ClassVar
@@ -63,6 +63,11 @@ class LayoutCandidate(Candidate):
         return {**self.outer, **self._layout}
 
     @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether the bound is its own."""
+        return self.fitting.exact
+
+    @property
     def _layout(self) -> dict[str, Any]:
         return self.base.settings(self.fitting.division, self.fitting.variant)
 
@@ -113,6 +118,8 @@ class Layouts(Space):
         if config.training.global_batch_size is None:
             raise UsageError("a search compares layouts at one batch: write training.global_batch_size")
         self.config, self.asked, self.goal = config, asked, goal
+        self._forms: dict[int, ClosedForms] = {}
+        """The closed forms of each scenario, by identity of its base, which they hold."""
 
     @property
     def shortened(self) -> str:
@@ -143,6 +150,12 @@ class Layouts(Space):
         for settings, base, axes in self._spaces(outer_settings(self.asked, KEYS, FOLLOWS)):
             found += self._fitting(settings, base, axes, processes)
         return found
+
+    def tightened(self, candidate: Candidate) -> LayoutCandidate:
+        """A layout with its own bound instead of the one without recomputation."""
+        assert isinstance(candidate, LayoutCandidate)
+        fitting = self._forms[id(candidate.base)].tightened(candidate.fitting)
+        return replace(candidate, fitting=fitting, least_key=self._least_key(candidate.base, fitting))
 
     def _spaces(self, outer: Mapping[str, list[Any]]) -> list[tuple[dict[str, Any], Base, Axes]]:
         """The scenarios with their axes, if they are not too many."""
@@ -180,9 +193,10 @@ class Layouts(Space):
                 allowed.append(division)
                 layouts += size
         computed, found = needs_energy(self.goal), list[LayoutCandidate]()
+        forms = self._forms[id(base)] = ClosedForms(base, axes, computed=computed)
         results: Iterable[Fittings]
         if processes is None or processes.jobs <= 1 or layouts < MANY_LAYOUTS:
-            results = [_fitting_layouts(ClosedForms(base, axes, computed=computed), allowed)]
+            results = [_fitting_layouts(forms, allowed)]
         else:
             question = pickle.dumps((base.config, self.asked.over, computed))
             parts = [list(part) for _, part in groupby(allowed, key=lambda each: (each.tensor, each.context))]

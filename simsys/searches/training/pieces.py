@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from simsys.build.training_setup import TrainingSetup, expert_load
 from simsys.collectives.base import CollectiveKind
 from simsys.collectives.choose import named
@@ -28,7 +26,7 @@ from simsys.parallel.training import training_plan
 from simsys.platform.environment import Environment
 from simsys.searches.training.base import Base
 from simsys.searches.training.groups import Groups
-from simsys.searches.training.memories import Floats, Memories, Piece, Signature
+from simsys.searches.training.memories import Memories, Piece, Signature
 from simsys.searches.training.space import Division
 from simsys.sums import ordered_sum
 
@@ -57,7 +55,7 @@ class Pieces:
         """Memory of micro-batches in them."""
         self._whole: dict[Whole, ForwardPass] = {}
         self._stages: dict[tuple[Whole, int, int], list[tuple[Piece, ...]]] = {}
-        self._of_pieces: dict[tuple[Hashable, ...], Floats] = {}
+        self._of_pieces: dict[tuple[Hashable, ...], Seconds] = {}
         self._blocks: dict[tuple[Hashable, ...], tuple[Block, ...]] = {}
         self._seconds: dict[tuple[Block, int], Seconds] = {}
         self._computed_s: dict[tuple[Hashable, ...], float] = {}
@@ -106,8 +104,8 @@ class Pieces:
             found = self._blocks[key] = plan.blocks
         return found
 
-    def pass_seconds(self, piece: Piece, setup: TrainingSetup, groups: Groups) -> Floats:
-        """Least times of a micro-batch in a chunk by kind of pass: forward, backward, weight.
+    def pass_seconds(self, piece: Piece, setup: TrainingSetup, groups: Groups) -> Seconds:
+        """Least times of the passes of a micro-batch through a chunk.
 
         Args:
             piece: The chunk.
@@ -117,11 +115,14 @@ class Pieces:
         key = piece.signature, *work_key(setup), groups.key
         found = self._of_pieces.get(key)
         if found is None:
-            found = np.zeros(3)
+            forward_s = backward_s = weight_s = 0.0
             for stretch in piece.chunk.stretches:
                 for block in self.blocks(stretch, setup):
-                    found += stretch.repeat * np.array(self.seconds(block, groups))
-            self._of_pieces[key] = found
+                    one = self.seconds(block, groups)
+                    forward_s += stretch.repeat * one.forward
+                    backward_s += stretch.repeat * one.backward
+                    weight_s += stretch.repeat * one.weight
+            found = self._of_pieces[key] = Seconds(forward_s, backward_s, weight_s)
         return found
 
     def computed_s(self, piece: Piece, setup: TrainingSetup) -> float:

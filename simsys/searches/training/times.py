@@ -14,7 +14,7 @@ from simsys.searches.training.base import Base
 from simsys.searches.training.exposed import LeastExchange, least_exchange
 from simsys.searches.training.groups import Groups
 from simsys.searches.training.memories import Floats, Piece
-from simsys.searches.training.pieces import Pieces, work_key
+from simsys.searches.training.pieces import Pieces, Seconds, work_key
 from simsys.searches.training.sharded import Sharded, sharded_passes, shards_weights
 from simsys.sums import ordered_sum
 
@@ -84,7 +84,7 @@ class Times:
             self._pieces.sharded[key] = found
         return found
 
-    def _plain(self, variant: TrainingSetup, piece: Piece) -> Floats:
+    def _plain(self, variant: TrainingSetup, piece: Piece) -> Seconds:
         return self._pieces.pass_seconds(piece, variant, self._groups)
 
     # ---- model states

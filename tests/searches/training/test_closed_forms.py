@@ -1,10 +1,14 @@
 import random
+from dataclasses import replace
 
 import pytest
 
 from simsys.build.job import build_job
 from simsys.check import check_config
-from simsys.searches.training.closed_forms import Fitting
+from simsys.searches.training.axes import layout_axes
+from simsys.searches.training.base import Base
+from simsys.searches.training.closed_forms import ClosedForms, Fitting
+from simsys.searches.training.layouts import division_problem
 from simsys.searches.training.space import Variant
 from simsys.simulation import simulate
 from tests.helpers.search_spaces import candidates, random_question, settled, training
@@ -22,7 +26,7 @@ from tests.helpers.thorough import cases
     ids=["gpt2", "gpt2-xl", "llama", "mixtral"],
 )
 def test_memory_is_that_of_the_built_job(config):
-    base, _, found = candidates(config)
+    base, _, found = candidates(config, exact=False)
     capacity = base.cluster.smallest.memory_bytes
 
     for each in random.Random(1).sample(found, cases(60, 20)):
@@ -31,7 +35,7 @@ def test_memory_is_that_of_the_built_job(config):
 
 
 def test_layouts_that_are_left_out_are_refused_by_the_check():
-    base, axes, found = candidates(training("GPT2-XL", batch=16))
+    base, axes, found = candidates(training("GPT2-XL", batch=16), exact=False)
     fits = {(each.division, each.variant) for each in found}
     every = [
         Fitting(division, Variant(schedule, virtual, samples, recompute, kind), 0.0, 0.0)
@@ -45,6 +49,52 @@ def test_layouts_that_are_left_out_are_refused_by_the_check():
     for each in random.Random(2).sample(every, cases(150, 8)):
         problems = check_config(settled(base, each))
         assert bool(problems) != ((each.division, each.variant) in fits), (each, problems)
+
+
+@pytest.mark.parametrize(
+    "config", [training("Llama3-8B", gpus=8, batch=32), training("Mixtral-8x7B", nodes=2, gpus=8, batch=16)]
+)
+def test_exact_bounds_are_at_least_those_of_a_smaller_space_and_no_bound_is_above_the_time(config):
+    """They are higher where a closed form does not know whether communication slows recomputation."""
+    base = Base.of(config)
+    axes = layout_axes(base, OVERLAPPING)
+    forms, loose, higher = ClosedForms(base, axes, computed=True), 0, []
+    for division in axes.divisions(base.cluster.num_gpus, base.tokens):
+        if division_problem(base, division, axes):
+            continue
+        exact = {each.variant: each for each in of_each_kind(base, axes, division)}
+        for each in forms.candidates(division):
+            found = each if each.exact else forms.tightened(each)
+            alone = exact[each.variant]
+            assert found.memory_share == alone.memory_share
+            assert found.bound_s >= max(alone.bound_s, each.bound_s) * (1 - 1e-12)
+            assert found.computed_s == pytest.approx(alone.computed_s, rel=1e-12)
+            assert each.computed_s <= alone.computed_s * (1 + 1e-12)
+            loose += not each.exact
+            higher += [found] if found.bound_s > alone.bound_s * (1 + 1e-9) else []
+    assert loose > 20
+    assert higher
+    for each in random.Random(3).sample(higher, min(len(higher), cases(20, 2))):
+        assert each.bound_s <= simulate(settled(base, each)).metrics["steady_iteration_s"] * (1 + 1e-9)
+
+
+OVERLAPPING = {
+    "parallelism.tp_degree": [2],
+    "parallelism.cp_degree": [2, 4],
+    "parallelism.pp_stages": [1, 2],
+    "parallelism.strategy": ["ZERO1", "ZERO2", "FSDP", "HSDP"],
+    "parallelism.schedule": ["interleaved"],
+    "parallelism.virtual_stages": [1, 2],
+    "training.batch_size_per_gpu": [1, 2],
+    "training.activation_recompute": ["none", "selective", "half", "full"],
+}
+"""Layouts of which some overlap collectives with the first computation of a backward pass."""
+
+
+def of_each_kind(base, axes, division):
+    """The layouts of a division, each kind of recomputation in a space of its own."""
+    for recompute in axes.recompute:
+        yield from ClosedForms(base, replace(axes, recompute=(recompute,)), computed=True).candidates(division)
 
 
 def losses(seed):
