@@ -30,7 +30,7 @@ class EngineNotes:
     @cached_property
     def used_blocks(self) -> np.ndarray:
         """Blocks of the KV cache in use when the run began."""
-        return self._log.cache.num_blocks - self._column(1)
+        return self._log.cache.num_blocks - self._column(1).astype("int64")
 
     @cached_property
     def taken_blocks(self) -> np.ndarray:

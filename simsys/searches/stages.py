@@ -164,7 +164,8 @@ class Search:
         self.reasons = +self.reasons
         if left:
             self.reasons["not simulated (--simulations)"] += left
-            reason = "may be better by their bound" if stops else f"have no bound of {self.goal.metric}"
+            unknown = "may be better in one of the metrics" if self.goals else f"have no bound of {self.goal.metric}"
+            reason = "may be better by their bound" if stops else unknown
             self.notes.append(f"{left:,} {noun} that {reason} were not simulated; --simulations sets the limit")
         else:
             text += f"; the bounds of the other {rest:,} are worse than the best"

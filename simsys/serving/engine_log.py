@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+MOST = 2**31 - 1
+"""Largest number of blocks that is kept in four bytes."""
+
+
 def move(numbers: Sequence[float], columns: Sequence[array[Any]]) -> None:
     """Append rows of numbers to columns, which need a fifth of the memory of a list.
 
@@ -70,7 +74,8 @@ class EngineLog:
         self.waits = array("d")
         """Three numbers for sequences that waited equally long: since when and until when (s), and how many."""
         self._waiting: list[tuple[float, int]] = []  # in the pause under way: since when, and how many since then
-        self._columns: tuple[array[Any], ...] = array("d"), array("q"), array("q")
+        free = "i" if cache.num_blocks <= MOST else "q"
+        self._columns: tuple[array[Any], ...] = array("d"), array(free), array("q")
 
     def keep(self) -> None:
         """Let the engine keep notes."""

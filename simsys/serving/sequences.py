@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from simsys.serving.requests import RequestTable
 from simsys.serving.swap import SwapSpace
 
@@ -50,8 +52,8 @@ class Sequences:
 
         self.most_tokens = max(requests.prompt_tokens, default=0) + max(requests.output_tokens, default=0)
         """No request has more of prompt and output together."""
-        self.computed_tokens = [0] * len(requests)
-        """Cached tokens during prefill."""
+        self.computed_tokens = array("q", bytes(8 * len(requests)))
+        """Cached tokens during prefill; an array, since a list would keep an object of 32 bytes for each number."""
         self.generated_tokens = [0] * len(requests)
         """Output tokens at the last change of phase (a decoding sequence is ahead of it)."""
 
