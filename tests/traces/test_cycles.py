@@ -18,7 +18,7 @@ def scenario(strategy: str, **parallelism: int) -> SimulationConfig:
             "hardware": {"profile": "dgx-h100"},
             "model": {"name": "GPT2-Small"},
             "parallelism": {"strategy": strategy, **parallelism},
-            "training": {"batch_size_per_gpu": 2, "num_iterations": 2, "gradient_accumulation_steps": 12},
+            "training": {"batch_size_per_gpu": 2, "num_iterations": 1, "gradient_accumulation_steps": 12},
         }
     )
 

@@ -43,7 +43,7 @@ def test_a_representative_shows_at_medium_what_it_does_at_high(plan: dict[str, A
     shown = []
     for lod in ("medium", "high"):
         observed = TrainingTrace()
-        simulate(training(lod, 2, **plan), [observed])
+        simulate(training(lod, 1, **plan), [observed])
         shown.append({rank: sorted(pieces) for rank, pieces in observed.activities().items()})
     for rank, pieces in shown[0].items():
         assert [kind for _, _, kind in pieces] == [kind for _, _, kind in shown[1][rank]]
@@ -87,7 +87,7 @@ def test_a_representative_names_the_ranks_it_stands_for() -> None:
     assert about["represented_ranks"] == {"0": [0, 1, 2, 3]}
     assert about["left_out"] == [
         "1 of 4 ranks are shown, each for others that do the same at the same time",
-        "operations of iteration 2: equal to iteration 1",
+        "operations of iterations 1 to 2: each equal to iteration 0",
     ]
 
 
