@@ -130,6 +130,7 @@ def test_iterations_known_to_be_alike_are_simulated_once(
     monkeypatch.setattr(
         simsys.simulation.JobRun, "__init__", lambda *args, **named: init(*args, **{**named, "alike": None})
     )
+    monkeypatch.setattr("simsys.executors.iterations.training_loop.at_rest", lambda *_: False)
     twice = pipeline(strategy, iterations=5)
     assert list(found.rows["iteration_s"]) == pytest.approx(list(twice.rows["iteration_s"]), rel=1e-9)
     assert found.links["nbytes"] == pytest.approx(twice.links["nbytes"], rel=1e-9)

@@ -48,7 +48,7 @@ def test_both_files_lie_beside_the_results() -> None:
 
 def test_programs_hear_what_a_trace_leaves_out() -> None:
     (scenario,) = json.loads(run("--trace", "--json").stdout)["scenarios"]
-    assert scenario["trace_leaves_out"][1] == "operations of iterations 2 to 3: each equal to iteration 1"
+    assert scenario["trace_leaves_out"][1] == "operations of iterations 1 to 3: each equal to iteration 0"
     assert "trace_leaves_out" not in json.loads(run("--trace", "--lod", "high", "--json").stdout)["scenarios"][0]
     assert "trace_leaves_out" not in json.loads(run("--json").stdout)["scenarios"][0]
 
