@@ -136,7 +136,8 @@ def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) 
     inwards are free again (block pivoting, Portugal et al. 1994).
 
     Args:
-        square: Second derivatives of the function; positive definite.
+        square: Second derivatives of the function; positive semi-definite. Of several best steps, the shortest is found,
+            so components on which the function does not depend stay.
         towards: Its first derivatives.
         lower: Least step of each component, at most 0.
         upper: Largest step of each component, at least 0.
@@ -150,7 +151,7 @@ def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) 
     may_move, free = upper > lower, upper > lower
     for _ in range(EXCHANGES):
         fixed = towards[free] + square[np.ix_(free, ~free)] @ step[~free]
-        best = np.linalg.solve(square[np.ix_(free, free)], -fixed)
+        best = _solution(square[np.ix_(free, free)], -fixed)
         outside = (best < lower[free]) | (best > upper[free])
         step[free] = np.clip(best, lower[free], upper[free])
         slope = towards + square @ step
@@ -160,3 +161,12 @@ def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) 
         if not (outside.any() or back.any()):
             break
     return step
+
+
+def _solution(square: Vector, right: Vector) -> Vector:
+    """Return the solution of a symmetric system; of several, the shortest."""
+    try:
+        found: Vector = np.linalg.solve(square, right)
+    except np.linalg.LinAlgError:  # a draw of sources may lack all rows that depend on a coefficient
+        found = np.linalg.lstsq(square, right, rcond=None)[0]
+    return found

@@ -39,3 +39,20 @@ def test_a_minimum_is_found_within_reach_and_outliers_count_little() -> None:
     assert 1e4 ** (far[0] - 0.5) == pytest.approx(2.0, rel=0.05)
     assert near[0] == pytest.approx(0.51)
     assert objective.cost(far, model.at(far)[0]) < objective.cost(near, model.at(near)[0])
+
+
+def test_what_nothing_depends_on_stays() -> None:
+    square = np.diag([2.0, 0.0])
+    step = bounded_step(square, np.array([-1.0, 0.0]), np.full(2, -1.0), np.full(2, 1.0))
+    assert step == pytest.approx([0.5, 0.0])
+
+
+def test_an_interval_of_a_coefficient_of_one_source_is_found_without_that_source_too() -> None:
+    """Without regularisation, nothing depends on the second coefficient in a draw without the source b."""
+    slopes = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    model = Slopes.measured(np.array([0.5, 0.5]), np.array([0.1, -0.1, 0.05]), slopes, np.ones(2))
+    objective = Objective(np.full(3, 3**-0.5), np.zeros((0, 2)), np.array([0.5, 0.5]), np.ones(3, bool))
+    found = objective.intervals(model, np.ones(2, bool), ["a", "c", "b"], 20)
+    assert set(found) == {0, 1}
+    assert all(0.0 <= low <= 0.5 <= high <= 1.0 for low, high in found.values())
+    assert found[1][0] < 0.5
