@@ -136,8 +136,8 @@ def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) 
     inwards are free again (block pivoting, Portugal et al. 1994).
 
     Args:
-        square: Second derivatives of the function; positive semi-definite. Of several best steps, the shortest is found,
-            so components on which the function does not depend stay.
+        square: Second derivatives of the function; positive semi-definite. Of several best steps, the shortest is
+            found, so components on which the function does not depend stay.
         towards: Its first derivatives.
         lower: Least step of each component, at most 0.
         upper: Largest step of each component, at least 0.
