@@ -166,7 +166,6 @@ def bounded_step(square: Vector, towards: Vector, lower: Vector, upper: Vector) 
 def _solution(square: Vector, right: Vector) -> Vector:
     """Return the solution of a symmetric system; of several, the shortest."""
     try:
-        found: Vector = np.linalg.solve(square, right)
+        return np.asarray(np.linalg.solve(square, right), dtype=np.float64)
     except np.linalg.LinAlgError:  # a draw of sources may lack all rows that depend on a coefficient
-        found = np.linalg.lstsq(square, right, rcond=None)[0]
-    return found
+        return np.asarray(np.linalg.lstsq(square, right, rcond=None)[0], dtype=np.float64)
