@@ -30,12 +30,12 @@ class ScenarioTrace:
         >>> config = SimulationConfig(
         ...     hardware={"gpu": "H100-SXM"},
         ...     model={"name": "GPT2-Small"},
-        ...     training={"batch_size_per_gpu": 8, "num_iterations": 2},
+        ...     training={"batch_size_per_gpu": 8, "num_iterations": 1},
         ... )
         >>> trace = ScenarioTrace(config)
         >>> result = DistributedAISimulator(config, [trace.probe]).run()
         >>> len([each for each in trace.events() if "ProfilerStep" in each])
-        2
+        1
     """
 
     name = "trace.json.gz"

@@ -18,7 +18,8 @@ def prefill(prompts: list[int]) -> LLMPrefill:
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60), st.integers(0, 60)), min_size=1, max_size=8))
 def test_work_is_the_sum_over_query_tokens_one_by_one(pieces: list[tuple[int, int, int]]) -> None:
     phase = prefill([cached + chunk + rest for cached, chunk, rest in pieces])
-    phase.sequences.computed_tokens[:] = [cached for cached, _, _ in pieces]
+    for request, (cached, _, _) in enumerate(pieces):
+        phase.sequences.computed_tokens[request] = cached
     batch = phase.work([Chunk(request, chunk) for request, (_, chunk, _) in enumerate(pieces)])
     assert batch.tokens == sum(chunk for _, chunk, _ in pieces)
     assert batch.logits == sum(rest == 0 for _, _, rest in pieces)
@@ -39,7 +40,7 @@ def test_chunks_add_up_to_the_whole_prompt(prompt: int, chunk: int) -> None:
         complete = phase.finish(piece)
     assert (tokens, pairs, logits) == (whole.tokens, whole.attention_pairs, 1)
     assert complete == [0]
-    assert phase.sequences.computed_tokens == [prompt]
+    assert phase.sequences.computed_tokens.tolist() == [prompt]
     assert phase.sequences.generated_tokens == [1]
 
 
@@ -47,7 +48,7 @@ def test_only_complete_prompts_get_a_token() -> None:
     phase = prefill([10, 6])
     assert phase.finish([Chunk(0, 9), Chunk(1, 6)]) == [1]
     assert phase.sequences.generated_tokens == [0, 1]
-    assert phase.sequences.computed_tokens == [9, 6]
+    assert phase.sequences.computed_tokens.tolist() == [9, 6]
 
 
 def test_after_a_preemption_prompt_and_output_are_computed_again_for_the_next_token() -> None:
