@@ -63,7 +63,7 @@ def test_what_has_ended_is(begun: Callable[[list[Rank]], None], level: str) -> N
     assert at_rest(made, made.env.now)
 
 
-def test_a_message_that_nobody_has_received_is_not() -> None:
+def test_a_message_without_a_receiver_is_no_rest() -> None:
     made, ranks = executor("medium")
     sent(ranks)
     finish(made.env)
