@@ -35,8 +35,8 @@ def check_framework(module: type, **options: Any) -> str:
     It must be deterministic; have frozen options that refuse unknown keys; let every member join its collectives and
     receive every message; do the same in steps that it declares to be the same; free the memory of an iteration and
     all KV blocks; end every request exactly once, obey the limits of a batch and produce every requested token; end;
-    have equal times at high and medium, with and without multi-step runs; and be independent of observation. A schedule
-    must order every pass once and never deadlock.
+    have equal times at high and medium, with and without multi-step runs; and be independent of observation. A
+    schedule must order every pass once and never deadlock.
 
     Args:
         module: A subclass of `DataParallel`, `TrainingFramework`, `Schedule`, `Scheduler`, `PrefillPhase`,
