@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from itertools import islice
@@ -15,9 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from simsys.build.job import Job, assemble
 from simsys.build.rules.findings import Findings, unlocated
+from simsys.build.serving import ServingJob
 from simsys.capacity import greatest_rate, steady_state
 from simsys.capacity.judgement import judged
 from simsys.capacity.rate import TOLERANCE
+from simsys.capacity.until_missed import UntilMissed
 from simsys.check.clusters import Clusters
 from simsys.check.remedies import changed, memory_problem
 from simsys.config.experiment import SimulationConfig
@@ -34,7 +37,8 @@ FEW = 8
 """Simulations below which processes are not worth their start."""
 
 WORSE = "not better than the best found before"
-"""Reason of a candidate whose simulation ended early."""
+MISSED = "the SLO is missed by a simulation"
+"""Reasons of a candidate whose simulation ended early."""
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -60,6 +64,7 @@ class Task(NamedTuple):
         run: What is simulated.
         goal: What is best, if a bound of it may end the simulation.
         most_key: The key of the goal from which the candidate is of no use.
+        judged: Whether the candidate is of no use if it misses its SLO.
     """
 
     config: SimulationConfig
@@ -68,6 +73,7 @@ class Task(NamedTuple):
     run: Run = Run.ONCE
     goal: Goal | None = None
     most_key: float = inf
+    judged: bool = False
 
     def useless(self, result: RunResult) -> bool:
         """Whether a result, or the lower bound that it is, shows that the candidate is of no use."""
@@ -94,11 +100,22 @@ def simulated(task: Task) -> Outcome:
             if isinstance(job, str):
                 return Outcome({}, job)
             if task.run is Run.ONCE:
-                result = simulate_job(job, enough=task.useless)
-                return Outcome({}, WORSE) if task.useless(result) else Outcome(dict(result.metrics))
+                return _once(job, task)
             return _steady(config) if task.run is Run.STEADY else _greatest_rate(config, task.run)
     except SimsysError as error:
         return Outcome({}, str(error))
+
+
+def _once(job: Job, task: Task) -> Outcome:
+    """The metrics of a scenario as it is; the run ends early if it is known to be of no use."""
+    rule = None
+    if task.judged and isinstance(job, ServingJob) and not job.ends_early:
+        rule = UntilMissed(job.slo)
+        job = replace(job, stop=rule)
+    result = simulate_job(job, enough=task.useless)
+    if rule is not None and rule.missed:
+        return Outcome({}, MISSED)
+    return Outcome({}, WORSE) if task.useless(result) else Outcome(dict(result.metrics))
 
 
 def checked_job(config: SimulationConfig) -> Job | str:

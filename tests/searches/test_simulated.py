@@ -11,7 +11,7 @@ import simsys.simulation
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import UsageError
 from simsys.searches.goal import Goal
-from simsys.searches.simulated import WORSE, Outcome, Simulations, Task, simulated
+from simsys.searches.simulated import MISSED, WORSE, Outcome, Simulations, Task, simulated
 from simsys.user_modules import current
 
 MEETING = SimulationConfig.model_validate(
@@ -60,6 +60,29 @@ def test_a_candidate_whose_whole_run_is_of_no_use_is_no_answer(monkeypatch: pyte
     links = runs(monkeypatch)
     assert simulated(task._replace(most_key=(idle + whole) / 2.0)) == Outcome({}, WORSE)
     assert len(links) == 2
+
+
+@pytest.mark.parametrize(("judged", "ttft"), [(True, "1 ms"), (True, "10 s"), (False, "1 ms")])
+def test_a_judged_run_of_requests_ends_when_it_misses_its_slo(judged: bool, ttft: str) -> None:
+    config = SimulationConfig.model_validate(
+        {
+            "hardware": {"profile": "dgx-a100", "gpus_per_node": 1},
+            "model": {"name": "Llama2-7B"},
+            "serving": {},
+            "slo": {"ttft": ttft},
+            "workload": {
+                "arrivals": {"kind": "poisson", "rate": "2 req/s"},
+                "prompt_tokens": 512,
+                "output_tokens": 32,
+                "num_requests": 20,
+            },
+        }
+    )
+    outcome = simulated(Task(config, {}, current(), judged=judged))
+    if judged and ttft == "1 ms":
+        assert outcome == Outcome({}, MISSED)
+    else:
+        assert outcome.metrics["completed"] == 20
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

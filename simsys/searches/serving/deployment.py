@@ -164,7 +164,7 @@ class Deployment(SizedCandidate):
             run = Run.ROUGH_RATE if short else Run.GREATEST_RATE
         elif not short and self.aim.to_steady:
             run = Run.STEADY
-        return Task(fleet.config, typed(settings), current(), run)
+        return Task(fleet.config, typed(settings), current(), run, judged=self.aim.judged)
 
     def metrics(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """The metrics of its run with the number of GPUs."""

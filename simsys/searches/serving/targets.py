@@ -9,9 +9,9 @@ from simsys.config.experiment import SimulationConfig
 from simsys.metrics.kv_headroom import beyond_headroom, counts_waits
 from simsys.metrics.slo import ATTAINMENT, targets_s
 from simsys.metrics.slo import missed as slo_missed
+from simsys.searches.simulated import MISSED
 
 OVERLOADED = "overloaded: the queue grows while requests arrive"
-MISSED = "the SLO is missed by a simulation"
 FULL = "less of the KV cache is free than search.kv_headroom"
 
 
