@@ -127,7 +127,7 @@ class TrainingConfig(FrozenModel):
     engine: str = Field(
         default="pytorch", description="Engine profile (simsys list engines), such as pytorch or megatron"
     )
-    mtp_layers: NonNegativeInt = Field(
+    mtp_layers: Annotated[NonNegativeInt, Field(le=100)] = Field(
         default=0, description="Layers that predict further tokens, each with a pass through the head (DeepSeek-V3)"
     )
     adapter: AdapterConfig | None = Field(
