@@ -38,7 +38,7 @@ def test_models_without_a_head_for_tokens_predict_no_further_ones(tmp_path: Path
     with pytest.raises(ConfigError, match=r"4:47: training.mtp_layers: mtp_layers needs a decoder .* not ResNet-50"):
         check_file(file)
     file.write_text(TRAINING.format(model="GPT2-Small").replace("mtp_layers: 1", "mtp_layers: 1000000000"))
-    with pytest.raises(ConfigError, match="training.mtp_layers: .* at most 100"):
+    with pytest.raises(ConfigError, match=r"training.mtp_layers: .* at most 100"):
         check_file(file)
 
 
