@@ -75,7 +75,7 @@ class JobRun:
                 hook(rank, ranks)
         watched = any(not probe.counts_only for probe in (*probes, *self._timelines))
         self._started_s = hardware.env.now
-        self._busy_s = self.executor.busy_seconds(self.executor.ranks())
+        self._busy_s = self._busy_seconds()
         watched = watched or (alone_until_s is not None and links is Links.LOADS)  # loads of links are not repeated
         self.ended: Event = job.start(self.executor, observed=watched)
         """Fires when it is done."""
@@ -126,11 +126,15 @@ class JobRun:
             more = job.economics(measured, hardware["gpu_utilization"])
         return {**measured, **more, **hardware}
 
+    def _busy_seconds(self) -> list[float]:
+        """Busy time of each simulated GPU so far, the mean over the ranks that it represents."""
+        return [self.executor.compute_speed.busy_s(rank) for rank in self.executor.ranks()]
+
     def _hardware_figures(self, seconds: float) -> dict[str, float]:
         """Busy share and peak memory of the GPUs that were simulated."""
         ranks = self.executor.ranks()
         like = [len(self.executor.stands_for[rank]) for rank in ranks]
-        spans_s = zip(self.executor.busy_seconds(ranks), self._busy_s, like, strict=True)
+        spans_s = zip(self._busy_seconds(), self._busy_s, like, strict=True)
         busy_s = ordered_sum((after_s - before_s) * many for after_s, before_s, many in spans_s)
         memories = [self.executor.platform.devices[rank].memory for rank in ranks]
         return {

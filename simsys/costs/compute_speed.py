@@ -41,6 +41,8 @@ class WorkCost:
 class Computing(Protocol):
     """A device that computes; `simsys.platform.device.Device` is one."""
 
+    busy_s: float
+    """For how long it has computed (s)."""
     timeline: Timeline[DeviceSpec] | None
     """Its specification over time, if its speed changes."""
     launched_s: float
@@ -75,7 +77,13 @@ class ComputeSpeed:
     ) -> None:
         self._devices, self._jitter, self._stands_for = devices, jitter, stands_for
         self._cost, self._launches = WorkCost(per_layer_s, launch_per_layer_s), launch_per_layer_s > 0.0
-        self._factors: dict[int | Group, Iterator[float]] = {}
+        self._factors: dict[int, Iterator[tuple[float, float]]] = {}
+        self._of_teams: dict[Group, Iterator[float]] = {}
+        self._shorter = dict.fromkeys(stands_for, 0.0)
+        """By representative rank, by which share the ranks that it represents compute for less time than it does, the
+        mean over them, in this iteration."""
+        self._began_s = dict.fromkeys(stands_for, 0.0)  # its busy time at the beginning of the iteration
+        self._less_s = dict.fromkeys(stands_for, 0.0)  # by how much they were busy for less time before
         self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None
         """True if iterations with equal work may have different times."""
@@ -103,16 +111,27 @@ class ComputeSpeed:
             return
         for rank, ranks in self._stands_for.items():
             if rank not in self._factors:
-                self._factors[rank] = self._jitter.factors(ranks)
-            self._devices[rank].slowness = next(self._factors[rank])
+                self._factors[rank] = self._jitter.largest_and_mean(ranks)
+            self._less_s[rank], self._began_s[rank] = self._less(rank), self._devices[rank].busy_s
+            largest, mean = next(self._factors[rank])
+            self._devices[rank].slowness, self._shorter[rank] = largest, 1.0 - mean / largest
+
+    def busy_s(self, rank: int) -> float:
+        """Busy time of a GPU so far, the mean over the ranks that it represents: it is the slowest of them."""
+        busy_s = self._devices[rank].busy_s
+        return busy_s if self._jitter is None else busy_s - self._less(rank)
+
+    def _less(self, rank: int) -> float:
+        """For how much less time than their representative the ranks were busy so far, the mean over them."""
+        return self._less_s[rank] + self._shorter[rank] * (self._devices[rank].busy_s - self._began_s[rank])
 
     def begin_step(self, team: Group) -> float:
         """Slow-down of the computations of a serving team in the next step: that of its slowest rank."""
         if self._jitter is None:
             return 1.0
-        if team not in self._factors:
-            self._factors[team] = self._jitter.factors(team.ranks)
-        return next(self._factors[team])
+        if team not in self._of_teams:
+            self._of_teams[team] = self._jitter.factors(team.ranks)
+        return next(self._of_teams[team])
 
     def team_spec(self, team: Group, start_s: float) -> DeviceSpec:
         """The slowest device of a team, for a pass that begins at a time."""

@@ -40,14 +40,21 @@ class Jitter:
 
     def factors(self, ranks: Sequence[int]) -> Iterator[float]:
         """For one iteration or step after another, the largest factor of these ranks; without end."""
+        return (largest for largest, _ in self.largest_and_mean(ranks))
+
+    def largest_and_mean(self, ranks: Sequence[int]) -> Iterator[tuple[float, float]]:
+        """For one iteration or step after another, the largest factor of these ranks and their mean; without end."""
         import numpy as np
 
         randoms = [stream(self.seed, f"jitter of rank {rank}") for rank in ranks]
         while True:
-            largest = self._draw(randoms[0])
+            drawn = self._draw(randoms[0])
+            largest, total = drawn, drawn.copy()
             for random in randoms[1:]:
-                np.maximum(largest, self._draw(random), out=largest)
-            yield from largest.tolist()
+                drawn = self._draw(random)
+                np.maximum(largest, drawn, out=largest)
+                total += drawn
+            yield from zip(largest.tolist(), (total / len(randoms)).tolist(), strict=True)
 
     def _draw(self, random: Generator) -> NDArray[float64]:
         """The next factors of one rank."""

@@ -46,6 +46,8 @@ def test_a_rank_has_the_same_factors_whoever_computes_beside_it() -> None:
     together = list(islice(jitter.factors([3, 1, 4, 0, 2]), 300))
     assert together == [max(factors) for factors in zip(*alone, strict=True)]
     assert alone[0] != alone[1]
+    means = [mean for _, mean in islice(jitter.largest_and_mean([3, 1, 4, 0, 2]), 300)]
+    assert means == pytest.approx(np.mean(alone, axis=0))
     assert list(islice(Jitter(0.1, 8).factors([0]), 300)) != alone[0]
 
 
@@ -104,6 +106,21 @@ def test_levels_see_the_same_factors_whichever_ranks_they_simulate(strategy: str
     high, medium = (train(lod, 16, strategy=strategy) for lod in ("high", "medium"))
     assert_equal_rows(high, medium)
     assert len(set(high.rows["iteration_s"])) == len(high.rows["iteration_s"])
+
+
+@pytest.mark.parametrize("strategy", ["DDP", "ZERO1"])
+def test_represented_gpus_are_busy_as_long_as_they_compute(strategy: str) -> None:
+    """Their representative is the slowest of them, and busy for longer."""
+    config = SimulationConfig(
+        hardware={"profile": "dgx-a100", "num_nodes": 2, "jitter": {"compute": 0.3}},
+        model={"name": "GPT2-Medium"},
+        parallelism={"strategy": strategy},
+        training={"batch_size_per_gpu": 16, "num_iterations": 5},  # enough for the kernels to limit the speed
+    )
+    high, medium = (simulate(config.with_(simulation={"lod": lod})) for lod in ("high", "medium"))
+    assert medium.simulated_ranks < high.simulated_ranks
+    for name in ("gpu_utilization", "energy_per_iteration_j"):
+        assert medium.metrics[name] == pytest.approx(high.metrics[name], rel=3e-3), name
 
 
 @st.composite
