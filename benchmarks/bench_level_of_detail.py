@@ -1,4 +1,4 @@
-"""The levels of detail beside each other. Counts and differences are asserted, which hold anywhere; times are told.
+"""The levels of detail beside each other. Counts and differences are asserted, which hold anywhere; times are printed.
 
 The quick part (`make bench-quick`) is each scenario with little to do; the whole one takes up to ten minutes.
 """

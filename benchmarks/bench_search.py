@@ -1,4 +1,4 @@
-"""A search among all layouts of a large model. Counts are asserted, which hold anywhere; times are told."""
+"""A search among all layouts of a large model. Counts are asserted, which hold anywhere; times are printed."""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from simsys.metrics.latencies import Latencies
 from simsys.metrics.serving_log import ServingLog
 from simsys.metrics.slo import ATTAINMENT, targets_s
 from simsys.serving.requests import RequestTable
@@ -38,25 +40,25 @@ class UntilMissed:
 
     def later_s(self, now_s: float) -> float | None:
         """The time of the next decision; None if the run is known to miss its SLO."""
-        self.missed = self._targets_s != {} and self._misses(now_s) > self._most
+        self.missed = bool(self._targets_s) and self._misses(now_s) > self._most
         return None if self.missed else now_s + FURTHER * (now_s - self._began_s)
 
     def _misses(self, now_s: float) -> int:
         """Number of requests that do not meet all targets, whatever comes."""
         import numpy as np
 
-        log, targets_s = self.log, self._targets_s
+        log = self.log
         arrived_s, first_s, end_s = log.arrived_s, np.asarray(log.first_token_s), log.left_s
-        first_s, end_s = np.where(first_s < 0.0, now_s, first_s), np.where(end_s < 0.0, now_s, end_s)
-        gaps = np.maximum(np.asarray(log.requests.output_tokens) - 1.0, 1.0)
+        rows: dict[str, Any] = {
+            "arrival_s": arrived_s,
+            "first_token_s": np.where(first_s < 0.0, now_s, first_s),
+            "finished_s": np.where(end_s < 0.0, now_s, end_s),
+            "output_tokens": log.requests.output_tokens,
+        }
+        at_best = Latencies(rows)
         late = np.zeros(arrived_s.size, dtype=bool)
-        for name, seconds in (
-            ("ttft", first_s - arrived_s),
-            ("tpot", (end_s - first_s) / gaps),
-            ("e2el", end_s - arrived_s),
-        ):
-            if name in targets_s:
-                late |= seconds > targets_s[name]
+        for name, target_s in self._targets_s.items():
+            late |= getattr(at_best, f"{name}_s") > target_s
         late &= (arrived_s >= 0.0) & (arrived_s <= now_s)
         late[[*log.rejected, *log.cancelled]] = True
         return int(late.sum())

@@ -56,6 +56,31 @@ class Computing(Protocol):
         """Its specification for an operation that begins at a time."""
 
 
+class Represented:
+    """The ranks that one rank represents, with jitter: it is the slowest of them in each iteration.
+
+    Args:
+        device: The device of the representative rank.
+        factors: For each iteration, their largest factor and their mean one.
+    """
+
+    def __init__(self, device: Computing, factors: Iterator[tuple[float, float]]) -> None:
+        self._device, self._factors = device, factors
+        self._share = 1.0  # mean over largest factor of this iteration
+        self._before_s = self._began_s = device.busy_s  # at its begin, their mean and the device's own
+
+    def begin_iteration(self) -> None:
+        """Draw the factors of the iteration that begins."""
+        self._before_s, self._began_s = self.busy_s, self._device.busy_s
+        largest, mean = next(self._factors)
+        self._device.slowness, self._share = largest, mean / largest
+
+    @property
+    def busy_s(self) -> float:
+        """Mean time for which their GPUs have computed (s)."""
+        return self._before_s + self._share * (self._device.busy_s - self._began_s)
+
+
 class ComputeSpeed:
     """Durations of computations, equal at all levels of detail.
 
@@ -77,13 +102,8 @@ class ComputeSpeed:
     ) -> None:
         self._devices, self._jitter, self._stands_for = devices, jitter, stands_for
         self._cost, self._launches = WorkCost(per_layer_s, launch_per_layer_s), launch_per_layer_s > 0.0
-        self._factors: dict[int, Iterator[tuple[float, float]]] = {}
+        self._represented: dict[int, Represented] = {}
         self._of_teams: dict[Group, Iterator[float]] = {}
-        self._shorter = dict.fromkeys(stands_for, 0.0)
-        """By representative rank, by which share the ranks that it represents compute for less time than it does, the
-        mean over them, in this iteration."""
-        self._began_s = dict.fromkeys(stands_for, 0.0)  # its busy time at the beginning of the iteration
-        self._less_s = dict.fromkeys(stands_for, 0.0)  # by how much they were busy for less time before
         self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None
         """True if iterations with equal work may have different times."""
@@ -110,20 +130,14 @@ class ComputeSpeed:
         if self._jitter is None:
             return
         for rank, ranks in self._stands_for.items():
-            if rank not in self._factors:
-                self._factors[rank] = self._jitter.largest_and_mean(ranks)
-            self._less_s[rank], self._began_s[rank] = self._less(rank), self._devices[rank].busy_s
-            largest, mean = next(self._factors[rank])
-            self._devices[rank].slowness, self._shorter[rank] = largest, 1.0 - mean / largest
+            if rank not in self._represented:
+                self._represented[rank] = Represented(self._devices[rank], self._jitter.largest_and_mean(ranks))
+            self._represented[rank].begin_iteration()
 
     def busy_s(self, rank: int) -> float:
-        """Busy time of a GPU so far, the mean over the ranks that it represents: it is the slowest of them."""
-        busy_s = self._devices[rank].busy_s
-        return busy_s if self._jitter is None else busy_s - self._less(rank)
-
-    def _less(self, rank: int) -> float:
-        """For how much less time than their representative the ranks were busy so far, the mean over them."""
-        return self._less_s[rank] + self._shorter[rank] * (self._devices[rank].busy_s - self._began_s[rank])
+        """Busy time of a GPU so far, the mean over the ranks that it represents."""
+        found = self._represented.get(rank)
+        return self._devices[rank].busy_s if found is None else found.busy_s
 
     def begin_step(self, team: Group) -> float:
         """Slow-down of the computations of a serving team in the next step: that of its slowest rank."""
