@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from simsys.build.cluster import Cluster
 from simsys.build.modules import module_options
-from simsys.build.rules.experts import shared_experts_problem
+from simsys.build.rules.experts import replicas_of_experts, shared_experts_problem
 from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
@@ -148,11 +148,12 @@ def disaggregated(parts: Parts, found: Findings) -> None:
         found.error((*DISAGGREGATED, "decode_scheduler"), message, suggestion=Suggestion([[edit]], "write {}"))
     elif parts.model is not None:
         for pool in split.pools(given):
-            _divided_model(pool, split, parts.model, found)
+            _divided_model(pool, parts.config.serving, parts.model, found)
 
 
-def _divided_model(pool: PoolDegrees, split: DisaggregatedConfig, model: Model, found: Findings) -> None:
+def _divided_model(pool: PoolDegrees, serving: ServingConfig, model: Model, found: Findings) -> None:
     """The replicas of one kind can divide the model, and its experts."""
+    split = serving.disaggregated
     written = {key: getattr(split, f"{pool.name}_{key}") is not None for key in POOL_DEGREES}
     if written["tp_degree"] and pool.tp_degree > 1:
         unfit = split_problem(model, pool.tp_degree)
@@ -166,7 +167,8 @@ def _divided_model(pool: PoolDegrees, split: DisaggregatedConfig, model: Model, 
     if max(pool.attention_dp, pool.ep_degree) > 1 and model.experts == 1:
         problem = f"{model.name} has no experts to divide; write 1, or use a mixture of experts"
     elif pool.attention_dp > 1:
-        problem, near = shared_experts_problem(model, pool.tp_degree, pool.attention_dp, pool.ep_degree)
+        replicas = replicas_of_experts(model, serving.experts)
+        problem, near = shared_experts_problem(model, pool.tp_degree, pool.attention_dp, pool.ep_degree, replicas)
     elif pool.ep_degree not in (1, pool.tp_degree):
         problem = f"without attention_dp, ep_degree is 1 or tp_degree ({pool.tp_degree}), not {pool.ep_degree}"
         near = [pool.tp_degree]

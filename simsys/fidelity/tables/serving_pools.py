@@ -20,6 +20,9 @@ STATED = ("", "source", "inferencex config")
 """How a layout is known: by its source, or from the configuration of that day; of others only totals are known."""
 
 
+REDUNDANT_EXPERTS = 32
+"""Replicas of experts in SGLang's recipes for many ranks (NVIDIA/srt-slurm, recipes/gb200-fp4 and gb200-fp8:
+``ep-num-redundant-experts``)."""
 USUAL_NODE = 8
 """GPUs of a usual node; replicas with more of them have experts on many GPUs."""
 
@@ -102,7 +105,7 @@ def _fits(split: DisaggregatedConfig, per_node: int) -> bool:
     return True
 
 
-def dispatch_of(row: Row, engine: str, pools: dict[str, int]) -> dict[str, str]:
+def dispatch_of(row: Row, engine: str, pools: dict[str, int], experts: int) -> dict[str, Any]:
     """Return the ``serving.experts`` of a row: engines send tokens to whole experts on many GPUs, each in its way.
 
     TensorRT-LLM sends them over NVLink where it joins nodes (MNNVL, its blog on wide expert parallelism); recipes of
@@ -113,6 +116,7 @@ def dispatch_of(row: Row, engine: str, pools: dict[str, int]) -> dict[str, str]:
         row: The row.
         engine: The engine profile.
         pools: The layout.
+        experts: Routed experts of a layer.
     """
     sharing = [pool for pool in POOLS if pools[f"{pool}_attention_dp"] > 1]
     gpus = {pool: pools[f"{pool}_tp_degree"] * pools[f"{pool}_attention_dp"] for pool in sharing}
@@ -122,5 +126,13 @@ def dispatch_of(row: Row, engine: str, pools: dict[str, int]) -> dict[str, str]:
         return {"dispatch": "all_to_all"}
     if engine == "sglang" and max(gpus.values()) > USUAL_NODE:
         kernels = {"dispatch": "deepep_high_throughput", "decode_dispatch": "deepep_low_latency"}
-        return {**kernels, "dispatch_precision": "fp8"}
+        return {**kernels, "dispatch_precision": "fp8", **_replicas(pools, experts)}
     return {}
+
+
+def _replicas(pools: dict[str, int], experts: int) -> dict[str, Any]:
+    """Return the redundant experts without which ranks would have unequal numbers of them."""
+    degrees = [pools[f"{pool}_ep_degree"] for pool in POOLS]
+    if all(experts % degree == 0 for degree in degrees):
+        return {}
+    return {"eplb": True, "redundant_experts": REDUNDANT_EXPERTS}

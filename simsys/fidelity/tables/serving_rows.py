@@ -148,17 +148,17 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             **load.limits(setup, longest),
             **deployed,
             **stated_settings(row, drafts_known="speculative" in deployed),
-            **(_pools(row, setup.profile, pools) if split else {}),
+            **(_pools(row, setup.profile, pools, model.experts) if split else {}),
         },
         "workload": dict(load.workload(parallelism.get("dp_degree", 1))),
     }
 
 
-def _pools(row: Row, engine: str, pools: dict[str, int]) -> dict[str, Any]:
+def _pools(row: Row, engine: str, pools: dict[str, int], experts: int) -> dict[str, Any]:
     """Settings of separate pools; clients read the stream of the decode replica, whose first token is their first."""
-    experts = dispatch_of(row, engine, pools)
+    dispatch = dispatch_of(row, engine, pools, experts)
     found: dict[str, Any] = {"disaggregated": {**pools, "first_token": "decode"}}
-    return found | ({"experts": experts} if experts else {})
+    return found | ({"experts": dispatch} if dispatch else {})
 
 
 def _model(name: str) -> Model:

@@ -39,6 +39,24 @@ def test_degrees_that_match_are_accepted(degrees: dict[str, int]) -> None:
     assert problems(parallelism=degrees) == []
 
 
+THIRDS = {"attention_dp": 3, "ep_degree": 3}
+POOLS = {"prefill_replicas": 1, "decode_replicas": 1, **{f"decode_{key}": 3 for key in THIRDS}}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "sections"),
+    [
+        (6, {"parallelism": {**THIRDS, "dp_degree": 2}}),
+        (3, {"parallelism": {"tp_degree": 1, **THIRDS}}),
+        (4, {"serving": {"disaggregated": POOLS}}),
+    ],
+)
+def test_redundant_replicas_fill_ranks_that_do_not_divide_the_experts(gpus: int, sections: dict[str, Any]) -> None:
+    assert any("ep_degree 3 does not divide 32 experts" in each for each in problems(gpus=gpus, **sections))
+    replicas = {"experts": {"eplb": True, "redundant_experts": 1}}
+    assert problems(gpus=gpus, **{**sections, "serving": {**sections.get("serving", {}), **replicas}}) == []
+
+
 @pytest.mark.parametrize("drafter", [{"draft_layers": 1}, {"draft_model": "GPT2-Small"}, {"draft_cost": "1 ms"}, {}])
 def test_ranks_that_share_their_experts_may_draft(drafter: dict[str, Any]) -> None:
     drafts = {"draft_tokens": 1, "acceptance_rate": 0.5, **drafter}

@@ -75,9 +75,12 @@ def test_replicas_that_share_nodes_unevenly_are_not_predicted() -> None:
 
 def test_tokens_are_sent_where_replicas_have_whole_experts_on_many_gpus() -> None:
     wide = row(decode_gpus_per_worker="32", decode_dp="32", decode_ep="32", gpu="GB200-192GB")
-    assert dispatch_of(wide, "sglang", pools_of(wide))["decode_dispatch"] == "deepep_low_latency"
-    assert dispatch_of(wide, "tensorrt-llm", pools_of(wide)) == {"dispatch": "all_to_all"}
-    assert dispatch_of(wide, "vllm", pools_of(wide)) == {}
+    assert dispatch_of(wide, "sglang", pools_of(wide), 256)["decode_dispatch"] == "deepep_low_latency"
+    assert "redundant_experts" not in dispatch_of(wide, "sglang", pools_of(wide), 256)
+    uneven = row(decode_gpus_per_worker="48", decode_dp="48", decode_ep="48", gpu="GB200-192GB")
+    assert dispatch_of(uneven, "sglang", pools_of(uneven), 256)["redundant_experts"] == 32
+    assert dispatch_of(wide, "tensorrt-llm", pools_of(wide), 256) == {"dispatch": "all_to_all"}
+    assert dispatch_of(wide, "vllm", pools_of(wide), 256) == {}
     divided = row(decode_ep="1")
-    assert dispatch_of(divided, "tensorrt-llm", pools_of(divided)) == {}
-    assert dispatch_of(row(), "sglang", pools_of(row())) == {}
+    assert dispatch_of(divided, "tensorrt-llm", pools_of(divided), 256) == {}
+    assert dispatch_of(row(), "sglang", pools_of(row()), 256) == {}
