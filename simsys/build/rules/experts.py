@@ -57,11 +57,12 @@ def divided_experts(parts: Parts, found: Findings) -> None:
     if given.ep_degree == 1:
         return
     serving, model, ranks = config.serving is not None, parts.model, same_weights(parts)
+    placed = None if config.serving is None else config.serving.experts
     if ranks is not None and given.whole_experts:
         ranks *= given.tp_degree
     if model is not None and model.experts == 1:
         found.error(EXPERTS, f"{model.name} has no experts to divide; use a mixture of experts such as Mixtral-8x7B")
-    elif model is not None and _replicas(model, config) % given.ep_degree:
+    elif model is not None and unequal_ranks(model, placed, given.ep_degree):
         near = nearest_divisors(model.experts, given.ep_degree, ranks or 0)
         message = f"ep_degree {given.ep_degree} does not divide {model.experts} experts"
         found.error(EXPERTS, message, suggestion=degrees(config, parts.cluster, "ep_degree", near))
@@ -116,8 +117,8 @@ def attention_in_data_parallelism(parts: Parts, found: Findings) -> None:
         message = f"{model.name} has no experts to share; replicas of a dense model are parallelism.dp_degree"
         found.error(ATTENTION, message, suggestion=Suggestion([[{"parallelism.attention_dp": 1}]], "write {}"))
         return
-    replicas = _replicas(model, config)
-    problem, near = shared_experts_problem(model, given.tp_degree, given.attention_dp, given.ep_degree, replicas)
+    placed = config.serving.experts
+    problem, near = shared_experts_problem(model, given.tp_degree, given.attention_dp, given.ep_degree, placed)
     if problem:
         found.error(EXPERTS, problem, suggestion=degrees(config, parts.cluster, "ep_degree", near))
 
@@ -156,7 +157,7 @@ def _check_sizes(
     if given.counts is not None and len(given.counts) != model.experts:
         found.error((*path, "counts"), f"{len(given.counts)} counts, but {model.name} has {model.experts} experts")
     for pool in pools:
-        if replicas_of_experts(model, given) % pool.ep_degree:
+        if (model.experts + given.redundant_experts) % pool.ep_degree:
             near = -(-model.experts // pool.ep_degree) * pool.ep_degree - model.experts
             text = f"{model.experts} experts and {given.redundant_experts} replicas cannot be divided evenly among"
             edits = [[{"serving.experts.redundant_experts": near + more * pool.ep_degree}] for more in (0, 1)]
@@ -178,19 +179,13 @@ def degrees_of_pools(config: SimulationConfig) -> Sequence[ParallelismConfig | P
     return (config.parallelism,) if split is None else split.pools(config.parallelism)
 
 
-def _replicas(model: Model, config: SimulationConfig) -> int:
-    """Experts of a layer with their redundant replicas, which only serving has."""
-    serving = config.serving
-    return model.experts if serving is None else replicas_of_experts(model, serving.experts)
-
-
-def replicas_of_experts(model: Model, given: ExpertsConfig | None) -> int:
-    """Experts of a layer with their redundant replicas."""
-    return model.experts + (0 if given is None else given.redundant_experts)
+def unequal_ranks(model: Model, placed: ExpertsConfig | None, degree: int) -> bool:
+    """Whether ranks have unequal numbers of experts; redundant ones may fill them, which `used_experts` checks."""
+    return model.experts % degree > 0 and not (placed is not None and placed.redundant_experts)
 
 
 def shared_experts_problem(
-    model: Model, tensor: int, attention: int, expert: int, replicas: int
+    model: Model, tensor: int, attention: int, expert: int, placed: ExpertsConfig | None
 ) -> tuple[str, list[int]]:
     """Why experts cannot be divided among the GPUs of data-parallel ranks; empty if they can.
 
@@ -199,7 +194,7 @@ def shared_experts_problem(
         tensor: GPUs of a data-parallel rank.
         attention: Data-parallel ranks.
         expert: Expert-parallel degree.
-        replicas: Experts of a layer with their redundant replicas.
+        placed: How serving places experts; None without settings.
 
     Returns:
         The problem, and the nearest degrees without one.
@@ -209,7 +204,7 @@ def shared_experts_problem(
     if gpus % expert:
         text = f"attention_dp {attention} x tp_degree {tensor} = {gpus} GPUs"
         return f"ep_degree {expert} does not divide {text} that share the experts", near
-    if replicas % expert:
+    if unequal_ranks(model, placed, expert):
         return f"ep_degree {expert} does not divide {model.experts} experts", near
     try:
         forward_pass(model, tensor, experts=Experts(expert, wide=WideExperts(attention, tensor=gpus // expert)))

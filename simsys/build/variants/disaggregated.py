@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from simsys.build.cluster import Cluster
 from simsys.build.modules import module_options
-from simsys.build.rules.experts import replicas_of_experts, shared_experts_problem
+from simsys.build.rules.experts import shared_experts_problem
 from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.parallelism import replicas_of, split_problem
@@ -167,8 +167,8 @@ def _divided_model(pool: PoolDegrees, serving: ServingConfig, model: Model, foun
     if max(pool.attention_dp, pool.ep_degree) > 1 and model.experts == 1:
         problem = f"{model.name} has no experts to divide; write 1, or use a mixture of experts"
     elif pool.attention_dp > 1:
-        replicas = replicas_of_experts(model, serving.experts)
-        problem, near = shared_experts_problem(model, pool.tp_degree, pool.attention_dp, pool.ep_degree, replicas)
+        degrees = pool.tp_degree, pool.attention_dp, pool.ep_degree
+        problem, near = shared_experts_problem(model, *degrees, serving.experts)
     elif pool.ep_degree not in (1, pool.tp_degree):
         problem = f"without attention_dp, ep_degree is 1 or tp_degree ({pool.tp_degree}), not {pool.ep_degree}"
         near = [pool.tp_degree]

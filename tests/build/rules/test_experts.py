@@ -54,7 +54,13 @@ POOLS = {"prefill_replicas": 1, "decode_replicas": 1, **{f"decode_{key}": 3 for 
 def test_redundant_replicas_fill_ranks_that_do_not_divide_the_experts(gpus: int, sections: dict[str, Any]) -> None:
     assert any("ep_degree 3 does not divide 32 experts" in each for each in problems(gpus=gpus, **sections))
     replicas = {"experts": {"eplb": True, "redundant_experts": 1}}
-    assert problems(gpus=gpus, **{**sections, "serving": {**sections.get("serving", {}), **replicas}}) == []
+    filled = {**sections, "serving": {**sections.get("serving", {}), **replicas}}
+    assert problems(gpus=gpus, **filled) == []
+
+
+def test_replicas_that_do_not_fill_ranks_are_one_problem_not_two() -> None:
+    [found] = problems(**{**SHARED, "serving": {"experts": {"eplb": True, "redundant_experts": 3}}})
+    assert "32 experts and 3 replicas cannot be divided evenly among ep_degree 8 ranks" in found
 
 
 @pytest.mark.parametrize("drafter", [{"draft_layers": 1}, {"draft_model": "GPT2-Small"}, {"draft_cost": "1 ms"}, {}])
