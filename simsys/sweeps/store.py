@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -47,23 +47,32 @@ class Store:
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
-        self.folder, self._lock = folder, -1
+        self.folder, self._opened = folder, ExitStack()
         path = folder / FILENAME
         if not write and not path.is_file():
             raise UsageError(f"{folder} holds no sweep (there is no {FILENAME})")
+        try:
+            self._open(path, write)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: Path, write: bool) -> None:
+        """Connect, and check that the format is known."""
         with self._errors():
             if write:
-                folder.mkdir(parents=True, exist_ok=True)
+                self.folder.mkdir(parents=True, exist_ok=True)
                 self._take_lock()
             address = f"file:{_quoted(path)}?mode={'rwc' if write else 'ro'}"
-            self._base = sqlite3.connect(address, uri=True, isolation_level=None)
+            self._base = self._opened.enter_context(
+                closing(sqlite3.connect(address, uri=True, isolation_level=None))
+            )
             if write:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = NORMAL")
                 self._base.executescript(_TABLES)
         if (found := self.meta().get("format", str(FORMAT))) != str(FORMAT):
-            self.close()
-            raise UsageError(f"{folder}: this store has another format ({found}); {_remedy(write)}")
+            raise UsageError(f"{self.folder}: this store has another format ({found}); {_remedy(write)}")
 
     def __enter__(self) -> Self:
         return self
@@ -76,10 +85,7 @@ class Store:
     def close(self) -> None:
         """Close the database and let others write."""
         with suppress(sqlite3.Error):
-            self._base.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+            self._opened.close()
 
     def begin(self, name: str, description: Mapping[str, Any], paths: Sequence[str], points: Sequence[Point]) -> None:
         """Record the sweep, or check that the store is of the same sweep.
@@ -208,12 +214,11 @@ class Store:
         """Make this process the only writer, until it ends in whatever way."""
         if fcntl is None:
             return
-        self._lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        self._opened.callback(os.close, lock)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._lock)
-            self._lock = -1
             raise UsageError(f"{self.folder}: another sweep writes here; give another folder with --out") from None
 
 
