@@ -88,6 +88,9 @@ class TrainingConfig(FrozenModel):
         "gradient_checkpointing": "activation_recompute",
         "peft": "adapter",
         "mtp_num_layers": "mtp_layers",
+        "seq_length": "model.sequence_length",
+        "seq_len": "model.sequence_length",
+        "max_seq_length": "model.sequence_length",
     }
 
     batch_size_per_gpu: PositiveInt = Field(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar, cast, get_args
 
 from pydantic import AliasChoices, BaseModel, ValidationError
 
@@ -15,6 +15,7 @@ M = TypeVar("M", bound=BaseModel)
 _Schema = Mapping[str, Any]
 _Located = tuple[KeyPath, Error]
 """The part of an error's location below the current schema, and the error."""
+NOTHING_HERE = "; there is nothing to set here"
 
 
 class Locate(Protocol):
@@ -78,7 +79,7 @@ def validate(source: Source | Mapping[str, Any], model_class: type[M], *, at: Ke
     try:
         return model_class.model_validate(data)
     except ValidationError as error:
-        translator = _Translator(source)
+        translator = _Translator(source, model_class)
         errors: list[_Located] = [(found["loc"], cast(Error, found)) for found in error.errors(include_url=False)]
         translator.collect(model_class.__pydantic_core_schema__, errors, at)
         raise ConfigError(list(dict.fromkeys(translator.problems))) from None
@@ -104,8 +105,8 @@ class _Translator:
     The schema distinguishes keys from branches, which keys a model knows, and where a union's noise can be reduced.
     """
 
-    def __init__(self, source: Source | Mapping[str, Any]) -> None:
-        self.source = source
+    def __init__(self, source: Source | Mapping[str, Any], root: type[BaseModel]) -> None:
+        self.source, self.root = source, root
         self.problems: list[Problem] = []
         self._definitions: dict[str, _Schema] = {}
 
@@ -119,7 +120,7 @@ class _Translator:
             elif len(loc) == 1 and error["type"] == "missing":
                 self._say(path, f"missing required key {str(loc[0])!r}", key=True)
             elif len(loc) == 1 and error["type"] == "extra_forbidden":
-                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{_near_key(loc[0], model)}", key=True)
+                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{self._near_key(loc[0], model)}", key=True)
             else:
                 below.setdefault(loc[0], []).append((loc[1:], error))
         if below and schema.get("type") == "union":
@@ -133,6 +134,20 @@ class _Translator:
                     self._say(path, sentence(error), key=True)
             else:
                 self.collect(_child(schema, part), inner, (*path, part))
+
+    def _near_key(self, given: object, model: type[BaseModel] | None) -> str:
+        """A suggestion for an unknown key: the key that is meant, here or in a section, or a list of allowed keys."""
+        if model is None:
+            return ""
+        if meant := _key_of(model, given):
+            return f", did you mean {meant!r}?"
+        fields, places = self.root.model_fields, dict[str, None]()
+        for section, kind in _sections(self.root):
+            if key := _key_of(kind, given):
+                places[key if key.split(".")[0] in fields else f"{section}.{key}"] = None
+        if places:
+            return f", did you mean {' or '.join(map(repr, places))}?"
+        return did_you_mean(given, _accepted_keys(model)) or NOTHING_HERE
 
     def _say(self, path: KeyPath, message: str, *, key: bool = False) -> None:
         self.problems.append(problem_at(self.source, path, message, key=key))
@@ -200,13 +215,18 @@ def _child(schema: _Schema, part: str | int) -> _Schema:
     return cast(_Schema, schema.get("values_schema" if kind == "dict" else "items_schema", {}))
 
 
-def _near_key(given: object, model: type[BaseModel] | None) -> str:
-    """A suggestion for an unknown key: the nearest key, or a list of the allowed keys."""
-    if model is None:
-        return ""
-    if meant := getattr(model, "other_names", {}).get(given):
-        return f", did you mean {meant!r}?"
-    return did_you_mean(given, _accepted_keys(model)) or "; there is nothing to set here"
+def _key_of(model: type[BaseModel], given: object) -> str | None:
+    """The key of a model that has this name, here or in another program."""
+    own: str | None = next((key for key in _accepted_keys(model) if key == given), None)
+    return own or getattr(model, "other_names", {}).get(given)
+
+
+def _sections(root: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The keys of a model whose values are mappings with keys of their own."""
+    for name, field in root.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield name, kind
 
 
 def _accepted_keys(model: type[BaseModel]) -> list[str]:

@@ -64,9 +64,7 @@ class Store:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._take_lock()
             address = f"file:{_quoted(path)}?mode={'rwc' if write else 'ro'}"
-            self._base = self._opened.enter_context(
-                closing(sqlite3.connect(address, uri=True, isolation_level=None))
-            )
+            self._base = self._opened.enter_context(closing(sqlite3.connect(address, uri=True, isolation_level=None)))
             if write:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = NORMAL")

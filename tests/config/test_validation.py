@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
@@ -238,3 +238,44 @@ def test_no_message_speaks_of_python() -> None:
     text += "nodes: 3\npair: [1]\nby_rank: 4\n"
     for line in problems(text):
         assert not any(word in line for word in ("Input", "dict", "None", "pydantic", "Error", "instance", "str "))
+
+
+class Engine(Section):
+    other_names: ClassVar = {"num_drafts": "drafts.count", "tensor_parallel": "layout.tp_degree"}
+
+    max_num_seqs: int = 1
+    precision: str = "bf16"
+
+
+class Training(Section):
+    precision: str = "bf16"
+
+
+class Layout(Section):
+    other_names: ClassVar = {"tensor_parallel": "tp_degree"}
+
+    tp_degree: int = 1
+
+
+class Whole(Section):
+    engine: Engine = Engine()
+    training: Training | None = None
+    layout: Layout = Layout()
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"tp_degree": 2}, "'layout.tp_degree'"),
+        ({"training": {"max_num_seqs": 2}}, "'engine.max_num_seqs'"),
+        ({"precision": "fp8"}, "'engine.precision' or 'training.precision'"),
+        ({"training": {"num_drafts": 2}}, "'engine.drafts.count'"),
+        ({"engine": {"tensor_parallel": 2}}, "'layout.tp_degree'"),
+        ({"training": {"tensor_parallel": 2}}, "'layout.tp_degree'"),
+        ({"layout": {"tp_degre": 2}}, "'tp_degree'"),
+    ],
+)
+def test_a_key_of_another_section_is_suggested_with_its_section(given: dict[str, Any], meant: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(given, Whole)
+    assert [problem.message.split("did you mean ")[1] for problem in caught.value.problems] == [f"{meant}?"]
