@@ -247,7 +247,7 @@ def _backlog(result: RunResult) -> Bottleneck | None:
     if result.metrics["failed"]:
         kept &= np.array([state not in (REJECTED, CANCELLED) for state in result.rows["state"]], dtype=bool)
     found = backlog(arrival_s[kept], admitted_s[kept])
-    if found is None or not found.grows:
+    if found is None or not found.grows or result.metrics["offered_requests_per_s"] is None:  # as in a closed loop
         return None
     arriving, taken = found.arrived / found.span_s, max(1, found.admitted) / found.span_s
     ratio = arriving / taken

@@ -61,7 +61,9 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
     count = int(sent.sum())
     kept = sent.copy()
     kept[list(log.rejected)] = False
-    behind = backlog(arrival_s[kept], _taken_on_s(log)[kept]) if kept.any() else None
+    behind = None
+    if kept.any() and not log.requests.concurrency:  # clients that wait for answers bound the queue
+        behind = backlog(arrival_s[kept], _taken_on_s(log)[kept])
     label = _label(behind, times)
     overloaded = label == OVERLOADED and behind is not None
     rejected_share = len(log.rejected) / count if count else 0.0

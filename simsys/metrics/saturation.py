@@ -3,7 +3,8 @@
 *Overloaded*: requests arrive faster than they are scheduled, so the queue grows while requests arrive; a longer run
 would have longer latencies. This is judged over the later half of the arrivals, when batches are full. A queue that is
 served as fast as it fills has a bounded length, so the share of the arrivals by which it grows tends to 0 in a long
-run, and to 1 - capacity / rate otherwise (stability of a queue; Kleinrock 1975, "Queueing Systems", volume 1).
+run, and to 1 - capacity / rate otherwise (stability of a queue; Kleinrock 1975, "Queueing Systems", volume 1). In a
+closed loop, the clients bound the queue, so it is never overloaded.
 
 *Backlogged*: the queue does not grow, but mean queueing exceeds the service time; by Little's law, more requests wait
 than run on average.

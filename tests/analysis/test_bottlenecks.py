@@ -54,6 +54,7 @@ def serving(
         "total_output_tokens": 100 * count,
         "steps": 10 * count,
         "request_throughput": 5.0,
+        "offered_requests_per_s": 10.0,
         "preemptions": 2 * preempted,
         "failed": 0,
     }

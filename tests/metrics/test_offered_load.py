@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.offered_load import load_metrics, load_warnings
 from simsys.metrics.result import RunResult
@@ -224,6 +225,24 @@ def test_a_closed_loop_has_vllms_rate() -> None:
     metrics = run(0.0, requests=100).metrics
     assert metrics["offered_requests_per_s"] is None
     assert metrics["served_requests_per_s"] == metrics["request_throughput"]
+
+
+def test_clients_that_wait_for_answers_never_overload_their_server() -> None:
+    """Requests of the same length that begin together end together, so a queue comes with each of their waves."""
+    waves = SimulationConfig(
+        hardware={"gpu": "H100-SXM"},
+        model={"name": "Llama3-8B"},
+        serving={},
+        workload={
+            "arrivals": {"kind": "closed_loop", "concurrency": 64},
+            "prompt_tokens": 1024,
+            "output_tokens": 1024,
+            "num_requests": 256,
+        },
+    )
+    result = DistributedAISimulator(waves).run()
+    assert (result.metrics["overloaded"], result.metrics["saturation"]) == (0, "stable")
+    assert not any("queue grows" in found.evidence for found in find_bottlenecks(result))
 
 
 def test_a_burst_is_a_warning_of_the_result() -> None:
