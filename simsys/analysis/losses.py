@@ -1,8 +1,8 @@
 """Disjoint losses of time of a run, the largest first: all time without useful computation.
 
-In training, the whole is an iteration of the observed rank, divided by `simsys.metrics.iteration_log`; each moment
-counts once. Its computation is divided into the optimizer; activation recomputation, by its share of the FLOP; and the
-time of the other kernels beyond their FLOP at the dense peak.
+In training, the whole is an iteration of a rank of the busiest pipeline stage, divided by
+`simsys.metrics.iteration_log`; each moment counts once. Its computation is divided into the optimizer; activation
+recomputation, by its share of the FLOP; and the time of the other kernels beyond their FLOP at the dense peak.
 
 In serving, the whole is the mean end-to-end latency of completed requests. Waiting, request handling, preemptions and
 moves to another replica are times of the requests. Decoding sequences lose the extra time of steps with prompts over

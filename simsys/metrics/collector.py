@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simsys.metrics.iteration_log import HOST, IterationLog
 from simsys.metrics.serving_log import ServingLog
-from simsys.metrics.training import mean_parts, training_metrics
+from simsys.metrics.training import busiest, mean_parts, training_metrics
 from simsys.ops import Collective, Compute, HostWork, Operation, Recv
 from simsys.parallel.layout import Group
 from simsys.probes import Probe
@@ -57,7 +57,7 @@ class TrainingMetrics(MetricsCollector):
     """Times of iterations and their parts, on one rank of every role.
 
     Args:
-        rank: The observed rank of the run; ranks of one stage are alike.
+        rank: The observed rank, without pipeline stages; ranks of one stage are alike.
         stages: The observed ranks and their pipeline stages; by default `rank` alone.
         samples: Numbers of consecutive iterations, each with the samples of one iteration; empty if all are equal.
         samples_per_iteration: Global batch size, or its mean.
@@ -78,7 +78,6 @@ class TrainingMetrics(MetricsCollector):
         samples: Sequence[tuple[int, float]] = (),
         **facts: float,
     ) -> None:
-        self.rank = rank
         self.samples = samples
         self.facts = facts
         self._stages = stages or {rank: 0}
@@ -89,8 +88,11 @@ class TrainingMetrics(MetricsCollector):
 
     @property
     def log(self) -> IterationLog:
-        """The iterations of the rank."""
-        return self.logs[self.rank]
+        """The iterations of the rank whose stage works longest: the one that the others wait for."""
+        leaders: dict[int, IterationLog] = {}
+        for rank, stage in self._stages.items():
+            leaders.setdefault(stage, self.logs[rank])
+        return busiest(list(leaders.values()))
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """Record computation, messages and collectives of a rank; for collectives, the first member to join counts."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from simsys.metrics.iteration_log import COMMUNICATION, IterationLog
+from simsys.metrics.iteration_log import COMMUNICATION, MESSAGES, IterationLog
 from simsys.sums import ordered_sum
+
+EQUAL_WORK = 1e-9
+"""Difference of the work of two stages, as a share, up to which it is equal."""
 
 
 def training_metrics(
@@ -30,11 +33,11 @@ def training_metrics(
     (Korthikanti et al. 2022, §6.3), counted in the same way, so it is never below MFU. Fused kernels skip masked pairs
     and execute fewer FLOP: ``attained_peak_share`` is the executed FLOP over the same peak.
 
-    Times are for the observed rank. Computation (with the optimizer), exposed communication, bubble, waiting for data,
-    checkpoints, and idle time add up to the iteration; `IterationLog` defines them. ``communication_ratio`` is T_comm
-    / (T_comm + T_comp), including overlapped communication; ``exposed_communication_ratio`` is the exposed share of an
-    iteration, and ``exposed_<axis>_s`` its part for the groups along an axis, for each axis of the rank's
-    communication. The steady iteration is the median of all but the first, without checkpoints.
+    Times are for a rank of the busiest pipeline stage. Computation (with the optimizer), exposed communication,
+    bubble, waiting for data, checkpoints, and idle time add up to the iteration; `IterationLog` defines them.
+    ``communication_ratio`` is T_comm / (T_comm + T_comp), including overlapped communication;
+    ``exposed_communication_ratio`` is the exposed share of an iteration, and ``exposed_<axis>_s`` its part for the
+    groups along an axis, for each axis of the rank's communication. The steady iteration is the median of all but the first, without checkpoints.
     """
     figures = mean_times(log, checkpoint_bytes)
     mean_s = figures["mean_iteration_s"]
@@ -83,6 +86,25 @@ def mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
         "checkpoint_bytes": checkpoint_bytes,
         "idle_s": ordered_sum(rows["idle_s"]) / count,
     }
+
+
+def busiest(logs: Sequence[IterationLog]) -> IterationLog:
+    """The iterations of the pipeline stage with the longest work; of equal ones, the first.
+
+    The computation and the collectives of this stage decide how long an iteration is. Other stages wait for it, and
+    that may be most of their time, as in a stage of dense layers beside stages of experts.
+
+    Args:
+        logs: The iterations of one rank of each stage.
+    """
+    work_s = [ordered_sum(log.compute) + ordered_sum(map(_in_collectives_s, log.exposed)) for log in logs]
+    most_s = max(work_s)
+    return next(log for log, seconds in zip(logs, work_s, strict=True) if seconds >= most_s * (1.0 - EQUAL_WORK))
+
+
+def _in_collectives_s(exposed: Mapping[str, float]) -> float:
+    """Exposed communication of an iteration other than messages between stages."""
+    return ordered_sum(seconds for axis, seconds in exposed.items() if axis != MESSAGES)
 
 
 def exposed_by_axis(log: IterationLog, axes: Collection[str]) -> dict[str, float]:

@@ -110,10 +110,12 @@ def _training(result: RunResult) -> Iterator[str]:
     by_axis = {axis: time(seconds) for axis, seconds in result.exposed_s.items() if seconds}
     if len(by_axis) > 1:
         yield from row("  exposed", ", ".join(f"{axis} {seconds}" for axis, seconds in by_axis.items()))
-    for label, what in (("bubble", "waiting for other stages"), ("idle", "waiting for other ranks")):
-        share = percent(metrics[f"{label}_s"] / metrics["mean_iteration_s"])
-        if share != percent(0.0):
-            yield from row(label, f"{time(metrics[f'{label}_s'])} {what} ({share})")
+    longest_s = max(result.ranks.get("bubble_s", ()), default=0.0)  # in another stage than the busiest one
+    for label, what, most_s in (("bubble", "other stages", longest_s), ("idle", "other ranks", 0.0)):
+        share, most = (percent(each_s / metrics["mean_iteration_s"]) for each_s in (metrics[f"{label}_s"], most_s))
+        if {share, most} != {percent(0.0)}:
+            longer = f"; another stage {time(most_s)} ({most})" if most not in (share, percent(0.0)) else ""
+            yield from row(label, f"{time(metrics[f'{label}_s'])} waiting for {what} ({share}){longer}")
     for label, name, what in (("data", "data_s", "waiting for batches"), ("checkpoints", "checkpoint_s", "stopped")):
         if metrics[name]:
             share = percent(metrics[name] / metrics["mean_iteration_s"])

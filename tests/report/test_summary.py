@@ -100,6 +100,14 @@ def test_waiting_is_said_if_there_is_any(what: str, others: str, seconds: float,
     assert text.count(f"  {what:<16}250 ms waiting for other {others} (25.0 %)\n") == rows
 
 
+def test_the_longest_wait_of_a_stage_is_said_beside_the_busiest_stage() -> None:
+    run = result("training")
+    metrics = {**run.metrics, "mean_iteration_s": 1.0, "bubble_s": 0.25}
+    ranks = {"compute_s": [0.1, 0.6], "optimizer_s": [0.0, 0.0], "bubble_s": [0.75, 0.25]}
+    text = summary_text(replace(run, metrics=metrics, ranks=ranks))
+    assert " 250 ms waiting for other stages (25.0 %); another stage 750 ms (75.0 %)" in " ".join(text.split())
+
+
 def test_exposed_communication_is_told_by_axis_if_there_are_several() -> None:
     run = result("training")
     several = replace(

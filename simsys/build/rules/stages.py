@@ -29,7 +29,9 @@ stage."""
 MAX_STEPS = 1000
 """Numbers of micro-batches that are tried in each direction to find one that the schedule allows."""
 MAX_SIZES = 8
-"""Most stages for which the layers of each stage are proposed."""
+"""Most stages for which the layers of each stage are proposed beside other numbers of stages."""
+MAX_SIZES_ALONE = 32
+"""The same where no two numbers of stages divide the layers, as with the 61 layers of DeepSeek-V3."""
 
 
 @rule("parallelism.pp_stages")
@@ -73,7 +75,7 @@ def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | No
         gpus = cluster.num_gpus // (given.tp_degree * given.cp_degree) if cluster is not None else 0
         near = nearest_divisors(layers, given.pp_stages, gpus)
         groups = [*(degree(config, cluster, "pp_stages", each) for each in near)]
-    if pieces < layers and pieces <= MAX_SIZES:
+    if pieces < layers and pieces <= (MAX_SIZES if len(groups) > 1 else MAX_SIZES_ALONE):
         each, more = divmod(layers, pieces)
         sizes = [each] * (pieces - more) + [each + 1] * more
         groups.insert(2, [{"parallelism.stage_layers": sizes}])
