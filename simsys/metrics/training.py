@@ -37,7 +37,8 @@ def training_metrics(
     bubble, waiting for data, checkpoints, and idle time add up to the iteration; `IterationLog` defines them.
     ``communication_ratio`` is T_comm / (T_comm + T_comp), including overlapped communication;
     ``exposed_communication_ratio`` is the exposed share of an iteration, and ``exposed_<axis>_s`` its part for the
-    groups along an axis, for each axis of the rank's communication. The steady iteration is the median of all but the first, without checkpoints.
+    groups along an axis, for each axis of the rank's communication. The steady iteration is the median of all
+    but the first, without checkpoints.
     """
     figures = mean_times(log, checkpoint_bytes)
     mean_s = figures["mean_iteration_s"]
