@@ -35,8 +35,10 @@ class PrefixCaching(Variant):
         return any(setup.requests.hash_ids)
 
     def assumptions(self, setup: ServingMemory) -> Iterator[str]:
-        """The hashes of blocks, and the replicas with prefix caching."""
-        ids = f"block hashes of {setup.requests.hash_block_tokens} tokens, LRU eviction"
+        """The size of blocks, and the replicas with prefix caching."""
+        block_tokens, id_tokens = setup.settings.block_size, setup.requests.hash_block_tokens
+        pieces = "" if block_tokens == id_tokens else f", prompts known in pieces of {id_tokens} tokens"
+        ids = f"blocks of {block_tokens} tokens, LRU eviction{pieces}"
         where = "" if len(setup.pools) == 1 else ", on all replicas" if decodes(setup) else ", on prefill replicas"
         yield f"prefix caching: {ids}{where}" if any(setup.requests.hash_ids) else NO_PREFIXES
 
