@@ -185,6 +185,7 @@ class ScalingResult(Shown):
     def summary(self) -> str:
         """The study as text: a table and conclusions."""
         from simsys.report.listing import WIDTH, table
+        from simsys.report.text import number
 
         rows = [
             {
@@ -192,7 +193,7 @@ class ScalingResult(Shown):
                 "gpus": point.gpus,
                 "batch per gpu": point.batch_size_per_gpu or "-",
                 "iteration_s": point.iteration_s,
-                "samples/s": "-" if point.samples_per_s is None else f"{point.samples_per_s:,.0f}",
+                "samples/s": number(point.samples_per_s),
                 "efficiency": "-" if efficiency is None else f"{efficiency:.1%}".replace("%", " %"),
                 **({"USD/M tokens": self._price(point)} if "usd_per_million_tokens" in self.figures else {}),
             }

@@ -49,7 +49,9 @@ def smaller_groups(job: ServingJob) -> Iterator[Candidate]:
 
 
 def more_sequences(job: ServingJob) -> Iterator[Candidate]:
-    """More sequences in a step, if batches are at their limit."""
+    """More sequences in a step, if there can be as many requests at a time."""
+    if job.settings.max_num_seqs >= (job.requests.concurrency or len(job.requests)):
+        return
     now, tokens = job.settings.max_num_seqs, job.settings.max_num_batched_tokens
     usual = job.settings.defaults["max_num_seqs"].value if "max_num_seqs" in job.settings.defaults else None
     for count in dict.fromkeys([2 * now, 8 * now, 32 * now, usual]):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from simsys.commands.options import JSON, answer_json, common, limited, look_for_modules, no_modules
+from simsys.commands.options import JSON, SET, answer_json, common, limited, look_for_modules, no_modules
 from simsys.report.console import answer
 
 
@@ -19,6 +20,7 @@ def _with_modules(ctx: click.Context, _: click.Parameter, source: str) -> str:
 @click.command()
 @click.argument("source", metavar="RESULTS|FILE", callback=_with_modules)
 @no_modules
+@SET
 @click.option(
     "--simulations",
     type=click.IntRange(0, 1000),
@@ -30,7 +32,15 @@ def _with_modules(ctx: click.Context, _: click.Parameter, source: str) -> str:
 @limited("settings", "a scenario, and of all simulations of its remedies")
 @JSON
 @common
-def analyze(source: str, simulations: int, everything: bool, limit_s: float, yes: bool, as_json: bool) -> int:
+def analyze(
+    source: str,
+    assignments: Sequence[str],
+    simulations: int,
+    everything: bool,
+    limit_s: float,
+    yes: bool,
+    as_json: bool,
+) -> int:
     """Print what limits a run: losses by resource, with their place, and settings that help.
 
     RESULTS is a folder that 'simsys run' has written; FILE is an experiment, or FILE:SCENARIO for one of its
@@ -38,9 +48,11 @@ def analyze(source: str, simulations: int, everything: bool, limit_s: float, yes
     simulated: its gain, what is left of the bottleneck, and its cost are measured.
     """
     from simsys.analysis.analyze import analyze as analyzed
+    from simsys.comparisons.sources import Change
     from simsys.report.analysis import analysis_text
 
-    found = analyzed(source, simulations=simulations, limit_s=math.inf if yes else limit_s)
+    changed = Change(source, assignments) if assignments else source
+    found = analyzed(changed, simulations=simulations, limit_s=math.inf if yes else limit_s)
     if as_json:
         answer_json({"analyses": [each.as_dict() for each in found]})
     else:

@@ -90,7 +90,7 @@ def _changed(change: Change, limit_s: float) -> list[Side]:
     path, name = _place(change.source)
     text = ", ".join(change.assignments)
     if path.is_dir() or _is_json_result(path):
-        raise UsageError(f"--change {text}: {change.source} is no scenario file, so its settings cannot change")
+        raise UsageError(f"{text}: {change.source} is no scenario file, so its settings cannot change")
     plans = plan_scenarios(path, change.assignments, [name] if name else (), limit_s)
     sides = [_scenario(plan, f"{path}:{plan.name}") for plan in plans]
     return [replace(side, label=text if len(sides) == 1 else f"{side.label}, {text}") for side in sides]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from simsys.analysis.remedies import OTHER_BATCH, TRAINING, Candidate
-from simsys.analysis.serving_remedies import SERVING
+from simsys.analysis.serving_remedies import SERVING, more_sequences
 from simsys.build.job import build_job
+from simsys.build.serving import ServingJob
 from simsys.build.training import TrainingJob
 from simsys.check.remedies import applied, changed
 from simsys.config.experiment import SimulationConfig
@@ -71,3 +72,14 @@ def test_only_those_that_say_so_change_the_global_batch() -> None:
 
 def test_every_resource_has_remedies_for_a_rich_scenario() -> None:
     assert {kind for kind, _ in candidates(SimulationConfig(**RICH))} == set(TRAINING)
+
+
+@pytest.mark.parametrize(("clients", "seats", "proposed"), [(64, 16, True), (64, 64, False), (64, 256, False)])
+def test_more_seats_than_clients_are_not_proposed(clients: int, seats: int, proposed: bool) -> None:
+    arrivals = {"kind": "closed_loop", "concurrency": clients}
+    workload = {"arrivals": arrivals, "prompt_tokens": 64, "output_tokens": 8, "num_requests": 500}
+    serving = {"max_num_seqs": seats}
+    config = SimulationConfig(hardware={"gpu": "H100-SXM"}, **MODEL, serving=serving, workload=workload)
+    job = build_job(config)
+    assert isinstance(job, ServingJob)
+    assert bool(list(more_sequences(job))) == proposed

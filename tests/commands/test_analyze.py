@@ -48,9 +48,18 @@ def test_a_scenario_and_the_folder_of_its_run_give_the_same_data(file: Path) -> 
     assert one["analyses"][0]["remedies"][0]["removes"] is True
 
 
+def test_settings_can_be_changed(file: Path) -> None:
+    changed = analyze(f"{file}:tiny", "--set", "training.gradient_accumulation_steps=1")
+    (file.parent / "one.yaml").write_text(FILE.replace("steps: 16", "steps: 1"), encoding="utf-8")
+    assert changed.exit_code == 0
+    assert changed.stdout == analyze("one.yaml:tiny").stdout != analyze(f"{file}:tiny").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["two.yaml", "--set", "training.steps=1"], 2, "--set training.steps=1: training.steps: unknown key"),
+        ([".", "--set", "training.steps=1"], 2, "is no scenario file, so its settings cannot change"),
         (["missing.yaml"], 2, "no such file or folder"),
         (["two.yaml:none"], 2, "none"),
         (["."], 2, "no results of simsys run"),
