@@ -111,6 +111,9 @@ def _figure(name: str, value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
+    """A setting of a deployment; a dash for the default of the engine, of the checkpoint, or for nothing."""
+    if value is None:
+        return "-"
     if isinstance(value, Mapping) and set(value) == {"prefill_replicas", "decode_replicas"}:
         return f"{value['prefill_replicas']}:{value['decode_replicas']}"
     return str(value).lower() if isinstance(value, bool) else str(value)
