@@ -25,6 +25,8 @@ from simsys.user_modules import with_place
 OK, UNFIT, REFUSED, FAILED, CRASHED, TIMED_OUT = "ok", "does not fit", "refused", "failed", "crashed", "timed out"
 TRANSIENT = (CRASHED, TIMED_OUT)
 """States that may differ in another run, since they depend on the machine."""
+EXPECTED = "Expected error"
+"""How assumptions about errors begin."""
 _SCALARS = (float, int, type(None))
 
 
@@ -81,13 +83,13 @@ def figures_of(result: RunResult, built: Built) -> dict[str, Any]:
         result: The result.
         built: The scenario as it was simulated.
     """
-    expected = [line.partition(" ")[2] for line in result.assumptions if line.startswith("Expected error")]
+    expected = [line.removeprefix(EXPECTED) for line in result.assumptions if line.startswith(EXPECTED)]
     metrics = {name: value for name, value in result.metrics.items() if isinstance(value, _SCALARS)}
     return {
         "kind": result.kind,
         "metrics": metrics,
         "warnings": list(result.warnings),
-        "expected_error": "; ".join(line.removeprefix("error").strip() for line in expected),
+        "expected_error": "; ".join(line.removeprefix(":").strip() for line in expected),
         "num_gpus": result.world_size or result.metrics.get("num_gpus"),
         **({} if "usd_per_hour" in metrics else _rent(result, built)),
     }

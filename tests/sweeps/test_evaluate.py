@@ -39,6 +39,12 @@ def test_a_row_has_the_price_of_its_gpus() -> None:
     assert serving["usd_per_hour"] == pytest.approx(metrics["usd_per_hour"] / 8)
 
 
+def test_a_row_has_the_expected_errors_without_their_heading() -> None:
+    several = {**SERVING, "hardware": {"profile": "dgx-h100", "gpus_per_node": 2}}
+    assert json.loads(row(several).figures)["expected_error"].startswith("no measurements of several replicas")
+    assert json.loads(row(SERVING).figures)["expected_error"].startswith("of TTFT")
+
+
 def test_a_rule_that_is_broken_is_the_reason() -> None:
     found = row(BASE, parallelism__tp_degree=7)
     assert found.state == REFUSED
