@@ -113,11 +113,20 @@ class SettingError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """A name that nothing knows; the message names the nearest known one."""
+    """A name that nothing knows; the message names the nearest known one.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    Args:
+        kind: What it is the name of.
+        name: The name.
+        known: The known names.
+        remedy: What to do if no known one is near.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], remedy: str = "") -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        super().__init__(f"unknown {kind} {name!r}{did_you_mean(name, self.known)}")
+        nearest = did_you_mean(name, self.known)
+        advice = f"; {remedy}" if remedy and not nearest.startswith(", did") else ""
+        super().__init__(f"unknown {kind} {name!r}{nearest}{advice}")
 
 
 class TraceError(UsageError):

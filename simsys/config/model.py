@@ -17,7 +17,9 @@ class ModelConfig(FrozenModel):
     `num_layers` keeps only the first layers, as in proxies of large models.
     """
 
-    name: str | None = Field(default=None, description="Model of the model DB (simsys list models)")
+    name: str | None = Field(
+        default=None, description="Model of the model DB (simsys list models), or its Hugging Face repository"
+    )
     huggingface: str | None = Field(default=None, description="config.json of a Hugging Face model, or its folder")
     assume: str | None = Field(
         default=None, description="Model type as which an unknown Hugging Face model is read, such as llama"

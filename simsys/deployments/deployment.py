@@ -86,11 +86,13 @@ def _with_steps(config: SimulationConfig, model: Model, cluster: Cluster) -> Sim
 
 
 def checkpoint_of(config: SimulationConfig, model: Model) -> str:
-    """The weights of a model: the folder of its Hugging Face configuration, or the id in the model DB; else empty."""
+    """The folder of its Hugging Face configuration, or the id that the scenario or the model DB has; else empty."""
     if config.model.huggingface is not None:
         path = path_from(config.folder, config.model.huggingface).resolve()
         return str(path.parent if path.suffix == ".json" else path)
-    return _checkpoint_ids().get(model.name, "") if config.model.name is not None else ""
+    if config.model.name is None:
+        return ""
+    return config.model.name if "/" in config.model.name else _checkpoint_ids().get(model.name, "")
 
 
 def checkpoint_of_name(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,26 +22,32 @@ from simsys.model.model_entry import model_from_entry
 
 KIND = "model_db"
 FILENAME = "model_characteristics_db.json"
+TUNINGS = re.compile(r"[-_](instruct|chat|it|hf|base)(?=$|-v\d)", re.IGNORECASE)
+"""Parts of names of repositories: trained further, or stored in another way, with the same layers."""
 
 
 def load_model(name: str, paths: Sequence[str | Path] = ()) -> Model:
     """Return a model of the DB.
 
     Args:
-        name: Its name or one of its aliases; case, spaces, dots and the signs ``-``, ``_`` and ``/`` do not matter.
+        name: Its name or one of its aliases; case, spaces, dots and the signs ``-``, ``_`` and ``/`` do not matter. A
+            repository of Hugging Face counts without its owner and without the name of a tuning, such as Instruct.
         paths: Model DB files, or folders that hold one, to look in before ``$SIMSYS_PATH`` and the shipped DB.
 
     Raises:
         UnknownNameError: No DB has it.
         UsageError: A file or the entry is wrong; the message says where.
     """
-    wanted, versions = _key(name), _versions(paths)
-    for names in (_own_names, _known_aliases):
-        for version in versions:
-            own_name = names(*version).get(wanted)
-            if own_name is not None:
-                return _model(*version, own_name)
-    raise UnknownNameError("model", name, {known for version in versions for known in _entries(*version)})
+    versions = _versions(paths)
+    for wanted in map(_key, _spellings(name)):
+        for names in (_own_names, _known_aliases):
+            for version in versions:
+                own_name = names(*version).get(wanted)
+                if own_name is not None:
+                    return _model(*version, own_name)
+    known = {known for version in versions for known in _entries(*version)}
+    remedy = "any other model is read from its Hugging Face config: model: {huggingface: config.json}"
+    raise UnknownNameError("model", name, known, remedy)
 
 
 def model_names(paths: Sequence[str | Path] = ()) -> list[str]:
@@ -109,6 +115,16 @@ def _content(file: Path, changed_ns: int, nbytes: int) -> Fields:
 def _entry(file: Path, changed_ns: int, nbytes: int, name: str) -> Fields:
     content = _content(file, changed_ns, nbytes)
     return Fields(content.values[name], name, str(file), places=content.places, keys=(name,))
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """A name, without the owner of a repository, and without the tuning, which leaves the layers as they are."""
+    yield name
+    short = name.rpartition("/")[2]
+    yield short
+    while (plain := TUNINGS.sub("", short)) != short:
+        yield plain
+        short = plain
 
 
 def _key(name: str) -> str:

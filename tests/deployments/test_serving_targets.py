@@ -260,6 +260,15 @@ def test_a_model_without_known_weights_needs_a_checkpoint() -> None:
     assert read_back("vllm", files, config).model == config.model
 
 
+@pytest.mark.parametrize("target", ["vllm", "sglang"])
+def test_a_hugging_face_repository_is_the_checkpoint(target: str) -> None:
+    name = "meta-llama/Llama-3.1-8B-Instruct"
+    config = scenario(target).model_copy(update={"model": ModelConfig(name=name)})
+    files = emit(config, target)
+    assert f" {name}" in text_of(files, "serve.sh")
+    assert canonical(read_back(target, files, config), target) == canonical(config, target)
+
+
 def test_a_hugging_face_folder_is_the_checkpoint(tmp_path: Path) -> None:
     from tests.helpers.published_configs import LLAMA_3_1_8B
 

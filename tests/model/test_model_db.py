@@ -92,6 +92,10 @@ def test_the_schema_knows_the_fields_of_the_code():
         ("Llama-3-8B", "Llama3-8B"),
         ("meta-llama-3-70b", "Llama3-70B"),
         ("mixtral_8x7b", "Mixtral-8x7B"),
+        ("deepseek-ai/DeepSeek-R1", "DeepSeek-V3"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "Llama-3.1-8B"),
+        ("meta-llama/Llama-2-7b-chat-hf", "Llama-2-7B"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "Mixtral-8x7B"),
     ],
 )
 def test_names_do_not_depend_on_case_and_signs_and_have_aliases(given_name, name):
@@ -107,6 +111,8 @@ def test_no_two_models_share_a_name_or_alias():
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(UnknownNameError, match="did you mean 'Llama3-8B'"):
         load_model("Lama3-8B")
+    with pytest.raises(UnknownNameError, match=r"; any other model is read from its Hugging Face config"):
+        load_model("Vicuna")
 
 
 def test_a_users_entry_comes_first_and_drives_the_model(tmp_path):
