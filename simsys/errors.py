@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -204,20 +205,34 @@ def described(error: BaseException) -> str:
     return f"{text} in {frames[-1].name} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
 
 
+ALIKE = 3
+"""Most names that are suggested since they have a word of the wrong name."""
+
+
+def _words(name: object) -> list[str]:
+    return re.split(r"[^a-z0-9]+", str(name).lower())
+
+
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return ``", did you mean 'x'?"`` for the closest known name, else the list of known names.
+    """Return ``", did you mean 'x'?"`` for the closest known name, or a few with a word of it; else known names.
 
     Examples:
         >>> did_you_mean("H1000", ["H100", "A100"])
         ", did you mean 'H100'?"
         >>> did_you_mean("tpu", ["H100", "A100"])
         '; known: A100, H100'
+        >>> did_you_mean("aws-p5", ["p5.48xlarge", "p4d.24xlarge"])
+        ", did you mean 'p5.48xlarge'?"
     """
     names = sorted(str(name) for name in known)
     lowered = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(str(given).lower(), lowered, n=1, cutoff=0.6)
     if close:
         return f", did you mean {lowered[close[0]]!r}?"
+    wanted = {word for word in _words(given) if len(word) > 1 and not word.isalpha()}
+    alike = [name for name in names if wanted.intersection(_words(name))]
+    if 0 < len(alike) <= ALIKE:
+        return f", did you mean {' or '.join(map(repr, alike))}?"
     if not names:
         return ""
     shown = names if len(names) <= 12 else [*names[:12], f"… ({len(names)} in all)"]

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Self
+from decimal import Decimal
+from typing import Annotated, Any, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from simsys.config.base import FrozenModel, invalid, invalid_at
 from simsys.units import BytesPerSecond, NonNegativeSeconds, Seconds
+
+_COUNT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([KMBT])\s*", re.ASCII)
+_POWERS = {"K": 3, "M": 6, "B": 9, "T": 12}
+
+
+def _in_full(given: Any) -> Any:
+    """Read a number of tokens that is written in thousands to trillions."""
+    found = _COUNT.fullmatch(given) if isinstance(given, str) else None
+    return float(Decimal(found[1]).scaleb(_POWERS[found[2]])) if found else given
+
+
+_Written = PositiveFloat | Annotated[str, Field(pattern=r"^[\d.]+ ?[KMBT]$")]
+Tokens = Annotated[PositiveFloat, BeforeValidator(_in_full, json_schema_input_type=_Written)]
+"""A number of tokens: ``15T``, ``300B``, or in full."""
 
 
 class BatchScheduleEntry(FrozenModel):
@@ -82,8 +98,8 @@ class TargetConfig(FrozenModel):
     a token.
     """
 
-    tokens: PositiveFloat | None = Field(default=None, description="Tokens of the whole training, such as 15e12")
-    dataset_tokens: PositiveFloat | None = Field(default=None, description="Tokens of an epoch")
+    tokens: Tokens | None = Field(default=None, description="Tokens of the whole training, such as 15T or 15e12")
+    dataset_tokens: Tokens | None = Field(default=None, description="Tokens of an epoch, such as 300B or 300e9")
     epochs: PositiveFloat | None = Field(default=None, description="Epochs of the whole training")
 
     @model_validator(mode="after")

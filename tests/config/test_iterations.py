@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
+from simsys.config.iterations import TargetConfig
 from simsys.config.validation import validate
 from simsys.errors import ConfigError
 from tests.check.test_check import problems
@@ -158,3 +160,16 @@ def test_python_gets_the_same_paths() -> None:
     )
     (problem,) = check_config(config)
     assert problem.path == "training.batch_schedule[0].gradient_accumulation_steps"
+
+
+@pytest.mark.parametrize(
+    ("written", "tokens"), [("15T", 15e12), ("1.5 T", 1.5e12), ("300B", 3e11), ("20 M", 2e7), (".5K", 500), (1e9, 1e9)]
+)
+def test_tokens_may_be_written_in_thousands_to_trillions(written: str | float, tokens: float) -> None:
+    assert TargetConfig(tokens=written).tokens == tokens
+
+
+@pytest.mark.parametrize("written", ["15 X", "0T", "T", "-1B", "1 TB", "15t"])
+def test_other_numbers_of_tokens_are_refused(written: str) -> None:
+    with pytest.raises(ValidationError, match="tokens"):
+        TargetConfig(tokens=written)
