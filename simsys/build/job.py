@@ -103,7 +103,7 @@ def job_on(job: Job, config: SimulationConfig, cluster: Cluster, gpus: Sequence[
         cluster: The whole cluster.
         gpus: The new GPUs of the job.
     """
-    return job_of(config, cluster.part(gpus), job.model)
+    return replace(job_of(config, cluster.part(gpus), job.model), doubts=job.doubts)
 
 
 def gpus_of(config: SimulationConfig, job: JobConfig, num_gpus: int) -> int:
@@ -150,7 +150,7 @@ def assemble(
     made = _of_parts(parts, costed)
     if isinstance(made, TrainingJob) and not can_shard(made, found):
         return None
-    return made, parts
+    return replace(made, doubts=tuple(found.doubts)) if found.doubts else made, parts
 
 
 def job_of(config: SimulationConfig, cluster: Cluster, model: Model) -> Job:

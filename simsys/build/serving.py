@@ -57,9 +57,11 @@ class ServingJob(ServingMemory):
 
     Args:
         stop: Decides when the run ends, in place of `simulation.duration`; None to serve all requests.
+        doubts: Warnings of rules.
     """
 
     stop: StopRule | None = None
+    doubts: tuple[Problem, ...] = ()
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""
@@ -124,6 +126,7 @@ class ServingJob(ServingMemory):
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "serving.engine"),
             *model_warnings(self.config.model, self.model),
             *precision_warnings(self.settings, self.model),
+            *self.doubts,
         ]
 
     def assumptions(self) -> list[str]:

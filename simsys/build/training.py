@@ -54,9 +54,11 @@ class TrainingJob(TrainingSetup):
     Args:
         rank_classes: A number for each rank; ranks with different numbers have separate processes, even if they work
             alike. Empty if it distinguishes no ranks.
+        doubts: Warnings of rules.
     """
 
     rank_classes: tuple[int, ...] = ()
+    doubts: tuple[Problem, ...] = ()
 
     @cached_property
     def memory_by_stage(self) -> list[dict[str, int]]:
@@ -178,6 +180,7 @@ class TrainingJob(TrainingSetup):
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "training.engine"),
             *model_warnings(self.config.model, self.model),
             *self._put_off(),
+            *self.doubts,
         ]
         published = self.model.quantization
         if published is None:

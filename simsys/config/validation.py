@@ -120,7 +120,7 @@ class _Translator:
             elif len(loc) == 1 and error["type"] == "missing":
                 self._say(path, f"missing required key {str(loc[0])!r}", key=True)
             elif len(loc) == 1 and error["type"] == "extra_forbidden":
-                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{self._near_key(loc[0], model)}", key=True)
+                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{self._near_key(loc[0], path, model)}", key=True)
             else:
                 below.setdefault(loc[0], []).append((loc[1:], error))
         if below and schema.get("type") == "union":
@@ -135,15 +135,15 @@ class _Translator:
             else:
                 self.collect(_child(schema, part), inner, (*path, part))
 
-    def _near_key(self, given: object, model: type[BaseModel] | None) -> str:
-        """A suggestion for an unknown key: the key that is meant, here or in a section, or a list of allowed keys."""
+    def _near_key(self, given: object, path: KeyPath, model: type[BaseModel] | None) -> str:
+        """A suggestion for an unknown key at a path: the key that is meant, here or elsewhere, or the allowed keys."""
         if model is None:
             return ""
         if meant := _key_of(model, given):
             return f", did you mean {meant!r}?"
         fields, places = self.root.model_fields, dict[str, None]()
         for section, kind in _sections(self.root):
-            if key := _key_of(kind, given):
+            if section not in path and (key := _key_of(kind, given)):
                 places[key if key.split(".")[0] in fields else f"{section}.{key}"] = None
         if places:
             return f", did you mean {' or '.join(map(repr, places))}?"

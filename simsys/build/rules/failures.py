@@ -5,6 +5,7 @@ from __future__ import annotations
 from simsys.build.campaign import failure_rates
 from simsys.build.rules.findings import Findings
 from simsys.build.rules.registry import Parts, rule
+from simsys.errors import Problem
 from simsys.sums import ordered_sum
 from simsys.units import Dimension, pretty
 
@@ -27,3 +28,6 @@ def failures(parts: Parts, found: Findings) -> None:
         every, duration = (pretty(time_s, Dimension.SECONDS) for time_s in (1.0 / failures_per_s, given.duration))
         message = f"something fails every {every}, which is {expected:.3g} times in {duration}"
         found.error(("training", "failures"), f"{message}; at most {MAX_FAILURES:,} failures are simulated")
+    elif parts.config.training.checkpoint is None:
+        text = "without training.checkpoint, every failure loses all work since the beginning"
+        found.warn(Problem(text, "training.failures"))

@@ -102,6 +102,7 @@ class Findings:
         errors: Errors of the scenario.
         infeasible: Reasons why a valid scenario does not fit its hardware.
         warnings: Settings that may have an unintended meaning.
+        doubts: The same without places in a file, for the results of a run.
         suggestions: Proposals for errors, by path and message of the error.
         limit_s: Largest processor time of its simulation (s).
     """
@@ -110,6 +111,7 @@ class Findings:
     errors: list[Problem] = field(default_factory=list)
     infeasible: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    doubts: list[Problem] = field(default_factory=list)
     suggestions: dict[tuple[str, str], Suggestion] = field(default_factory=dict)
     limit_s: float = math.inf
 
@@ -129,7 +131,10 @@ class Findings:
         self.infeasible.append(replace(self._problem(path, message, key=False), fixes=tuple(fixes)))
 
     def warn(self, problem: Problem) -> None:
-        """Record a warning about a scenario that can be simulated."""
+        """Record a warning about a scenario that can be simulated, once."""
+        if problem in self.doubts:
+            return
+        self.doubts.append(problem)
         self.warnings.append(self._problem(key_path(problem.path), problem.message, key=False))
 
     def attempt(self, path: KeyPath, build: Callable[[], T], *, error_at: KeyPath | None = None) -> T | None:

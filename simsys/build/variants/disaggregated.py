@@ -196,7 +196,7 @@ def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, cluster
         nodes = f" on nodes of {cluster.gpus_per_node}" * (cluster.num_nodes > 1)
         return (
             f"{prefill.replicas} replicas x {prefill.gpus} GPUs + {decode.replicas} x {decode.gpus}{stages} need "
-            f"{needed} GPUs{nodes}, there are {gpus}"
+            f"{needed} GPUs{nodes}, there are {gpus}; hardware.num_nodes: {-(-needed // cluster.gpus_per_node)} would do"
         )
     return ""
 
