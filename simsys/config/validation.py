@@ -120,7 +120,8 @@ class _Translator:
             elif len(loc) == 1 and error["type"] == "missing":
                 self._say(path, f"missing required key {str(loc[0])!r}", key=True)
             elif len(loc) == 1 and error["type"] == "extra_forbidden":
-                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{self._near_key(loc[0], path, model)}", key=True)
+                meant = self._near_key(loc[0], path, model)
+                self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{meant}", key=True)
             else:
                 below.setdefault(loc[0], []).append((loc[1:], error))
         if below and schema.get("type") == "union":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -194,9 +195,10 @@ def _wrong_degrees(split: DisaggregatedConfig, given: ParallelismConfig, cluster
     if not needed <= gpus < needed + cluster.gpus_per_node:
         stages = f", each in {given.pp_stages} stages" * (given.pp_stages > 1)
         nodes = f" on nodes of {cluster.gpus_per_node}" * (cluster.num_nodes > 1)
+        enough = math.ceil(needed / cluster.gpus_per_node)
         return (
             f"{prefill.replicas} replicas x {prefill.gpus} GPUs + {decode.replicas} x {decode.gpus}{stages} need "
-            f"{needed} GPUs{nodes}, there are {gpus}; hardware.num_nodes: {-(-needed // cluster.gpus_per_node)} would do"
+            f"{needed} GPUs{nodes}, there are {gpus}; hardware.num_nodes: {enough} would do"
         )
     return ""
 
