@@ -15,6 +15,8 @@ WIDTH = 80
 SCREEN = 40
 """Lines of facts that are written as they are."""
 COUNTED = {"fits", "sources"}
+HEADINGS = {"parameters": "params", "active_parameters": "active"}
+"""Headings that are shorter than their key, so that the table of models has 80 columns."""
 MOST_LINES, MOST_KEYS = 6, 12
 """Of an outline: parts that are never written, and of the others, lines, and keys that are named."""
 UNITS = {
@@ -29,7 +31,7 @@ UNITS = {
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows with equal keys as a text table with headings; the last column is wrapped."""
-    cells = [[_name(key).removesuffix("_parameters").replace("_", " ") for key in rows[0]]] if rows else []
+    cells = [[HEADINGS.get(key, _name(key).replace("_", " ")) for key in rows[0]]] if rows else []
     cells += [[_cell(key, value) for key, value in row.items()] for row in rows]
     return "\n".join(text_table(cells, WIDTH))
 

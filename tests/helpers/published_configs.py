@@ -273,8 +273,9 @@ def gpt_oss(layers: int, experts: int) -> Config:
 
 
 def llama4(experts: int, step: int) -> Config:
+    context = 10485760 if experts == 16 else 1048576
     text = decoder(
-        *("llama4_text", "Llama4ForCausalLM", 48, 5120, 40, 8, 8192, 202048, 1048576),
+        *("llama4_text", "Llama4ForCausalLM", 48, 5120, 40, 8, 8192, 202048, context),
         attention_chunk_size=8192,
         for_llm_class=False,
         head_dim=128,

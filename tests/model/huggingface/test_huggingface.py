@@ -32,6 +32,7 @@ from tests.helpers.published_configs import (
 )
 
 BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
+SPARSE = {"model_type": "deepseek_v32", "index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128}
 
 
 def tolerance(stated: str) -> float:
@@ -102,6 +103,15 @@ def test_the_cache_that_grows_is_that_of_layers_with_full_attention(
         (PUBLISHED["Qwen3-32B-AWQ"].config, "Qwen3-32B"),
         (PUBLISHED["gpt-oss-20b"].config, "gpt-oss-20b"),
         (PUBLISHED["gpt-oss-120b"].config, "gpt-oss-120b"),
+        (PUBLISHED["gemma-2-9b"].config, "Gemma-2-9B"),
+        (PUBLISHED["gemma-3-27b-it"].config, "Gemma-3-27B"),
+        (PUBLISHED["GLM-4.5"].config, "GLM-4.5"),
+        (PUBLISHED["GLM-4.5-Air"].config, "GLM-4.5-Air"),
+        (PUBLISHED["Llama-4-Maverick"].config, "Llama-4-Maverick"),
+        (PUBLISHED["Llama-4-Scout"].config, "Llama-4-Scout"),
+        (PUBLISHED["Qwen3-Next-80B-A3B"].config, "Qwen3-Next-80B-A3B"),
+        (DEEPSEEK_V3 | SPARSE, "DeepSeek-V3.2"),
+        (FALCON, "Falcon-7B"),
         (T5_LARGE, "T5-Large"),
         (T5_11B, "T5-11B"),
         (BART, "BART-Large"),
