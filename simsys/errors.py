@@ -125,7 +125,7 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], remedy: str = "") -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        nearest = did_you_mean(name, self.known)
+        nearest = did_you_mean(name.rpartition("/")[2], self.known)
         advice = f"; {remedy}" if remedy and not nearest.startswith(", did") else ""
         super().__init__(f"unknown {kind} {name!r}{nearest}{advice}")
 

@@ -65,9 +65,10 @@ def model_facts(name: str) -> Facts:
 
 
 def _named_model(name: str) -> Model:
-    """A model of the model DB, or of a Hugging Face configuration if the name is a path."""
+    """A model of the model DB by its name or repository, or of a Hugging Face configuration if the name is a path."""
     path = path_from(Path(), name)
-    if name.endswith(".json") or os.sep in name or name in (os.curdir, os.pardir):
+    is_path = name.endswith(".json") or name.startswith((os.curdir, os.sep, "~"))
+    if is_path or (os.sep in name and os.path.exists(path)):
         return read_huggingface(path)
     try:
         return load_model(name)
