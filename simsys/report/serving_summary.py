@@ -107,7 +107,7 @@ def _throughput(metrics: Mapping[str, Any]) -> str:
 def _batch(metrics: Mapping[str, Any]) -> str:
     text = (
         f"{number(metrics['mean_batch_size'])} sequences per decode step on average; "
-        f"{metrics['max_concurrent_requests']:,} requests in flight at most, over 1 s"
+        f"at most {metrics['max_concurrent_requests']:,} requests in flight within one second"
     )
     if "max_kv_cache_usage" in metrics and "mean_kv_cache_usage" in metrics:
         mean, most = percent(metrics["mean_kv_cache_usage"]), percent(metrics["max_kv_cache_usage"])

@@ -11,9 +11,11 @@ from tests.helpers.places import ROOT
 
 PAGES = (
     "../README.md",
+    "explanation/networks.md",
     "explanation/serving.md",
     "explanation/training.md",
     "how-to/analysis.md",
+    "how-to/compare.md",
     "tutorials/first-answer.md",
 )
 
