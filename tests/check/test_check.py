@@ -553,6 +553,17 @@ def test_pipelines(file: Path, parallelism: str, expected: str | None) -> None:
     assert not found or found[0].startswith(str(expected))
 
 
+def test_layers_of_each_stage_are_proposed_where_no_other_number_of_stages_divides_a_prime(file: Path) -> None:
+    given = """
+hardware: {profile: dgx-h100, num_nodes: 2}
+model: {name: Llama3-8B, num_layers: 31, sequence_length: 2048}
+parallelism: {strategy: PP, pp_stages: 16}
+training: {batch_size_per_gpu: 1, gradient_accumulation_steps: 16}
+"""
+    (problem,) = problems(file, given)
+    assert "31 layers cannot be divided among 16 stages; stage_layers: [1, 2, 2," in problem
+
+
 def test_interleaving_goes_in_rounds_of_as_many_micro_batches_as_stages(file: Path) -> None:
     text = replaced(TRAINING, "gpu: 8}", "gpu: 8, gradient_accumulation_steps: 6}")
     settings = "parallelism: {pp_stages: 4, virtual_stages: 2, schedule: interleaved}"
