@@ -233,7 +233,10 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     alike = [name for name in names if wanted.intersection(_words(name))]
     if 0 < len(alike) <= ALIKE:
         return f", did you mean {' or '.join(map(repr, alike))}?"
-    if not names:
-        return ""
-    shown = names if len(names) <= 12 else [*names[:12], f"… ({len(names)} in all)"]
-    return "; known: " + ", ".join(shown)
+    return f"; known: {listed(names)}" if names else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in order, the first of them if they are many."""
+    found = sorted(names)
+    return ", ".join(found if len(found) <= 12 else [*found[:12], f"… ({len(found)} in all)"])

@@ -17,6 +17,7 @@ from simsys.build.training_economics import economics_of_training
 from simsys.config.expected_errors import expected_errors
 from simsys.executors import Combination, Executor, Links, combination
 from simsys.executors.communication.selected import SelectedSteps
+from simsys.metrics.collector import TrainingMetrics
 from simsys.metrics.memory import MemoryTimeline
 from simsys.metrics.offered_load import load_warnings
 from simsys.metrics.result import RunResult
@@ -28,6 +29,8 @@ from simsys.sums import ordered_sum
 
 NONE_MET = "none met"
 """Suffix of the contention model in a result at medium without contention."""
+ROUNDING = 1e-9
+"""Share of a computation up to which its wait for launches is a rounding error."""
 
 
 class JobRun:
@@ -121,6 +124,7 @@ class JobRun:
         more: Mapping[str, Any]
         if isinstance(job, TrainingJob):
             measured = {**measured, **job.campaign(measured["steady_iteration_s"])}
+            hardware["launch_s"] = self._launch_s(measured)
             more = economics_of_training(job, measured, hardware["gpu_utilization"])
         else:
             more = job.economics(measured, hardware["gpu_utilization"])
@@ -129,6 +133,14 @@ class JobRun:
     def _busy_seconds(self) -> list[float]:
         """Busy time of each simulated GPU so far, the mean over the ranks that it represents."""
         return [self.executor.compute_speed.busy_s(rank) for rank in self.executor.ranks()]
+
+    def _launch_s(self, metrics: Mapping[str, Any]) -> float:
+        """Mean time of an iteration that the GPU of the observed rank waits for launches of its kernels."""
+        assert isinstance(self._collector, TrainingMetrics)
+        place = self.executor.ranks().index(self._collector.rank)
+        busy_s = self.executor.platform.devices[self._collector.rank].busy_s - self._busy_s[place]
+        launch_s = metrics["compute_s"] - busy_s / metrics["iterations"]
+        return launch_s if launch_s > ROUNDING * metrics["compute_s"] else 0.0
 
     def _hardware_figures(self, seconds: float) -> dict[str, float]:
         """Busy share and peak memory of the GPUs that were simulated."""

@@ -34,6 +34,7 @@ CAUSES: Mapping[str, Resource] = {
     "bubble": "bubble",
     "waiting for batches": "host",
     "checkpoints": "host",
+    "waiting for kernel launches": "host",
     "request handling": "host",
     "queueing": "queueing",
     PREEMPTION: "kv_capacity",

@@ -35,6 +35,7 @@ PREEMPTION = "preemption"
 """The loss of requests that lose their KV cache."""
 REMEDIES: Mapping[str, str] = {
     "kernel inefficiency": "larger micro-batches or fused kernels raise kernel efficiency",
+    "waiting for kernel launches": "larger micro-batches, or fewer launches (torch.compile, CUDA graphs)",
     "recomputation": "selective recomputation, or none where memory allows",
     "optimizer": "sharded states (ZeRO), or fewer steps with larger batches",
     "bubble": "more micro-batches, virtual stages or another schedule",
@@ -139,9 +140,12 @@ def _training(result: RunResult) -> Iterator[tuple[str, float]]:
     optimizer_s = metrics.get("optimizer_s", 0.0)
     yield "optimizer", optimizer_s
     passes_s = max(0.0, metrics["compute_s"] - optimizer_s)
-    repeated_s = passes_s * _repeated_share(metrics)
+    launch_s = min(passes_s, metrics.get("launch_s", 0.0))
+    yield "waiting for kernel launches", launch_s
+    kernels_s = passes_s - launch_s
+    repeated_s = kernels_s * _repeated_share(metrics)
     yield "recomputation", repeated_s
-    yield "kernel inefficiency", (passes_s - repeated_s) * (1.0 - _efficiency(result, passes_s))
+    yield "kernel inefficiency", (kernels_s - repeated_s) * (1.0 - _efficiency(result, passes_s, launch_s))
 
 
 def _repeated_share(metrics: Mapping[str, Any]) -> float:
@@ -150,14 +154,16 @@ def _repeated_share(metrics: Mapping[str, Any]) -> float:
     return max(0.0, 1.0 - metrics["mfu"] / hfu) if hfu else 0.0
 
 
-def _efficiency(result: RunResult, passes_s: float) -> float:
-    """The time of the FLOP of passes at the dense peak over their actual time; a mean over pipeline stages."""
+def _efficiency(result: RunResult, passes_s: float, launch_s: float) -> float:
+    """The time of the FLOP of passes at the dense peak over the time of kernels; a mean over pipeline stages."""
+    kernels = 1.0 - launch_s / passes_s if passes_s else 1.0
     if result.ranks:
         times_s = zip(result.ranks["compute_s"], result.ranks["optimizer_s"], strict=True)
         each_s = [compute_s - optimizer_s for compute_s, optimizer_s in times_s]
         passes_s = ordered_sum(each_s) / len(each_s)
     ideal_s = result.metrics["attained_peak_share"] * result.metrics["mean_iteration_s"]
-    return float(min(1.0, ideal_s / passes_s)) if passes_s > 0.0 else 1.0
+    kernels_s = passes_s * kernels
+    return float(min(1.0, ideal_s / kernels_s)) if kernels_s > 0.0 else 1.0
 
 
 # --- serving ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from simsys.config.document import KeyPath, Mark
 from simsys.config.error_text import Error, any_of, joined, not_one_of, quoted, sentence
-from simsys.errors import ConfigError, Problem, did_you_mean
+from simsys.errors import ConfigError, Problem, did_you_mean, listed
 
 M = TypeVar("M", bound=BaseModel)
 _Schema = Mapping[str, Any]
@@ -116,7 +116,7 @@ class _Translator:
         below: dict[str | int, list[_Located]] = {}
         for loc, error in errors:
             if not loc:
-                self._add(path, error, schema)
+                self._add(path, error, schema, model)
             elif len(loc) == 1 and error["type"] == "missing":
                 self._say(path, f"missing required key {str(loc[0])!r}", key=True)
             elif len(loc) == 1 and error["type"] == "extra_forbidden":
@@ -153,7 +153,7 @@ class _Translator:
     def _say(self, path: KeyPath, message: str, *, key: bool = False) -> None:
         self.problems.append(problem_at(self.source, path, message, key=key))
 
-    def _add(self, path: KeyPath, error: Error, schema: _Schema) -> None:
+    def _add(self, path: KeyPath, error: Error, schema: _Schema, model: type[BaseModel] | None) -> None:
         """Add a problem of the value at a path itself."""
         context = error.get("ctx", {})
         if error["type"] == "union_tag_not_found":
@@ -164,6 +164,8 @@ class _Translator:
         elif error["type"] == "union_tag_invalid":
             message = not_one_of(context["tag"], quoted(context["expected_tags"]))
             self._say((*path, context["discriminator"].strip("'")), message)
+        elif model is not None and error["type"].startswith("model_"):
+            self._say(path, sentence(error) + f"; its keys: {listed(_accepted_keys(model))}")
         else:
             self._say(path, sentence(error))
 
@@ -217,9 +219,14 @@ def _child(schema: _Schema, part: str | int) -> _Schema:
 
 
 def _key_of(model: type[BaseModel], given: object) -> str | None:
-    """The key of a model that has this name, here or in another program."""
-    own: str | None = next((key for key in _accepted_keys(model) if key == given), None)
-    return own or getattr(model, "other_names", {}).get(given)
+    """The key of a model that has this name, here or in another program, however its words are joined."""
+    others: Mapping[str, str] = getattr(model, "other_names", {})
+    meant = {_words_joined(name): key for name, key in others.items()}
+    return (meant | {_words_joined(key): key for key in _accepted_keys(model)}).get(_words_joined(str(given)))
+
+
+def _words_joined(key: str) -> str:
+    return key.lower().replace("_", "").replace("-", "")
 
 
 def _sections(root: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:

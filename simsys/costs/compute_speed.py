@@ -116,8 +116,13 @@ class ComputeSpeed:
         work_s, launching_s = self.costs(op, start_s)
         device = self._devices[op.rank]
         device.launched_s += launching_s
-        lost_s, device.lost_s = device.lost_s, 0.0
-        return max(work_s + lost_s, device.launched_s - start_s)
+        work_s += device.lost_s
+        device.lost_s = 0.0
+        launched_in_s = device.launched_s - start_s
+        if launched_in_s <= work_s:
+            return work_s
+        device.busy_s -= launched_in_s - work_s  # its wait for launches, since all of the duration counts as busy
+        return launched_in_s
 
     def costs(self, op: Compute, start_s: float) -> tuple[float, float]:
         """Duration of a computation from a start time, with the speed of that time, and of its launches."""

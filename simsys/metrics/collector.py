@@ -87,12 +87,17 @@ class TrainingMetrics(MetricsCollector):
         self._peak_bytes = dict.fromkeys(self.logs, 0.0)
 
     @property
-    def log(self) -> IterationLog:
-        """The iterations of the rank whose stage works longest: the one that the others wait for."""
-        leaders: dict[int, IterationLog] = {}
+    def rank(self) -> int:
+        """The rank whose stage works longest: the one that the others wait for."""
+        leaders: dict[int, int] = {}
         for rank, stage in self._stages.items():
-            leaders.setdefault(stage, self.logs[rank])
-        return busiest(list(leaders.values()))
+            leaders.setdefault(stage, rank)
+        return busiest({rank: self.logs[rank] for rank in leaders.values()})
+
+    @property
+    def log(self) -> IterationLog:
+        """The iterations of this rank."""
+        return self.logs[self.rank]
 
     def operation(self, op: Operation, started_s: float, ended_s: float) -> None:
         """Record computation, messages and collectives of a rank; for collectives, the first member to join counts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from statistics import median
 from typing import Any
 
@@ -89,8 +89,8 @@ def mean_times(log: IterationLog, checkpoint_bytes: float) -> dict[str, Any]:
     }
 
 
-def busiest(logs: Sequence[IterationLog]) -> IterationLog:
-    """The iterations of the pipeline stage with the longest work; of equal ones, the first.
+def busiest(logs: Mapping[int, IterationLog]) -> int:
+    """The rank whose pipeline stage has the longest work; of equal ones, the first.
 
     The computation and the collectives of this stage decide how long an iteration is. Other stages wait for it, and
     that may be most of their time, as in a stage of dense layers beside stages of experts.
@@ -98,9 +98,11 @@ def busiest(logs: Sequence[IterationLog]) -> IterationLog:
     Args:
         logs: The iterations of one rank of each stage.
     """
-    work_s = [ordered_sum(log.compute) + ordered_sum(map(_in_collectives_s, log.exposed)) for log in logs]
-    most_s = max(work_s)
-    return next(log for log, seconds in zip(logs, work_s, strict=True) if seconds >= most_s * (1.0 - EQUAL_WORK))
+    work_s = {
+        rank: ordered_sum(log.compute) + ordered_sum(map(_in_collectives_s, log.exposed)) for rank, log in logs.items()
+    }
+    least_s = max(work_s.values()) * (1.0 - EQUAL_WORK)
+    return next(rank for rank, seconds in work_s.items() if seconds >= least_s)
 
 
 def _in_collectives_s(exposed: Mapping[str, float]) -> float:

@@ -48,7 +48,7 @@ def _losses(analysis: Analysis) -> list[str]:
 
 
 def _listed(analysis: Analysis, *, everything: bool) -> list[Finding]:
-    return [each for each in analysis.findings if everything or each.severity or each.text]
+    return [each for each in analysis.findings if everything or percent(each.severity) != percent(0.0) or each.text]
 
 
 def _finding(found: Finding) -> Iterator[str]:

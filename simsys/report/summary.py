@@ -19,6 +19,8 @@ from simsys.units import Dimension, pretty, pretty_memory
 
 PART = 60
 """Letters of a part of a headline that is not broken."""
+SEEN = 0.01
+"""Share of an iteration above which its wait for launches is printed."""
 
 
 def summary_text(result: RunResult) -> str:
@@ -104,7 +106,7 @@ def _size(nbytes: float) -> str:
 def _training(result: RunResult) -> Iterator[str]:
     metrics = result.metrics
     yield from row("iteration", _iteration(metrics))
-    yield from row("computation", time(metrics["compute_s"]))
+    yield from row("computation", _computation(metrics))
     exposed = f"{time(metrics['exposed_communication_s'])} exposed ({percent(metrics['exposed_communication_ratio'])})"
     yield from row("communication", f"{time(metrics['communication_s'])}, {exposed}")
     by_axis = {axis: time(seconds) for axis, seconds in result.exposed_s.items() if seconds}
@@ -133,6 +135,14 @@ def _iteration(metrics: Mapping[str, Any]) -> str:
     mean, first, steady = (time(metrics[f"{which}_iteration_s"]) for which in ("mean", "first", "steady"))
     differs = f"; first {first}, steady {steady}" if len({mean, first, steady}) > 1 else ""
     return f"{mean} (mean of {metrics['iterations']:,}{differs})"
+
+
+def _computation(metrics: Mapping[str, Any]) -> str:
+    """Time of the computation, and its part without kernels where that is seen."""
+    launch_s = metrics.get("launch_s", 0.0)
+    share = launch_s / metrics["mean_iteration_s"]
+    waiting = f", {time(launch_s)} of it waiting for kernel launches ({percent(share)})" if share > SEEN else ""
+    return time(metrics["compute_s"]) + waiting
 
 
 def _goodput(metrics: Mapping[str, Any]) -> str:

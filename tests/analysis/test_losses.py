@@ -98,6 +98,18 @@ def test_without_recomputation_none_is_lost_to_it_and_useful_time_is_that_at_the
     assert useful_s == pytest.approx(metrics["attained_peak_share"] * metrics["mean_iteration_s"])
 
 
+@pytest.mark.parametrize(("batch", "least", "most"), [(1, 0.2, 0.6), (16, 0.0, 0.02)])
+def test_small_batches_wait_for_launches(batch: int, least: float, most: float) -> None:
+    result = trained("GPT2-Medium", parallelism={"strategy": "DDP"}, batch_size_per_gpu=batch)
+    found, metrics = seconds(result), result.metrics
+    waiting_s = found.get("waiting for kernel launches", 0.0)
+    assert waiting_s == metrics["launch_s"]
+    assert least <= waiting_s / metrics["compute_s"] < most
+    useful_s = metrics["mean_iteration_s"] - sum(found.values())
+    assert useful_s == pytest.approx(metrics["attained_peak_share"] * metrics["mean_iteration_s"])
+    assert "of it waiting for kernel launches" in " ".join(summary_text(result).split())
+
+
 def test_recomputation_takes_what_a_run_without_it_is_shorter_by() -> None:
     with_it, without = (
         trained(parallelism={"strategy": "FSDP"}, activation_recompute=kind) for kind in ("full", "none")

@@ -120,7 +120,7 @@ def test_a_message_shows_the_line_and_a_caret() -> None:
             "1:11: network.latency_u: unknown key 'latency_u', did you mean 'latency_us'?",
         ),
         ("network: {latency_us: -3}", "1:23: network.latency_us: must be at least 0, not -3"),
-        ("network: 3", "1:10: network: a mapping ('key: value' lines) is needed, not 3"),
+        ("network: 3", "1:10: network: a mapping ('key: value' lines) is needed, not 3; its keys: algorithm, bandw"),
         ("network: [1]", "1:10: network: a mapping ('key: value' lines) is needed, not a list"),
         ("network:", "1:9: network: a mapping ('key: value' lines) is needed, not an empty value"),
         ("network: {latency: 5 GB}", "1:20: network.latency: '5 GB' is a size, a time is needed, e.g. '5 ms'"),
@@ -273,6 +273,8 @@ class Whole(Section):
         ({"engine": {"tensor_parallel": 2}}, "'layout.tp_degree'"),
         ({"training": {"tensor_parallel": 2}}, "'layout.tp_degree'"),
         ({"layout": {"tp_degre": 2}}, "'tp_degree'"),
+        ({"engine": {"max-num-seqs": 2}}, "'max_num_seqs'"),
+        ({"training": {"tensorParallel": 2}}, "'layout.tp_degree'"),
     ],
 )
 def test_a_key_of_another_section_is_suggested_with_its_section(given: dict[str, Any], meant: str) -> None:

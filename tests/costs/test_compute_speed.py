@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -47,6 +48,30 @@ def test_a_team_is_as_fast_as_its_slowest_device_at_the_time() -> None:
     speed = ComputeSpeed(platform.devices, 0.0, 0.0, None, {0: [0], 1: [1]})
     team = Layout(tensor=2).group(0, "tensor")
     assert [speed.team_spec(team, time_s).speed for time_s in (0.0, 15.0, 25.0)] == [1.0, 0.5, 1.0]
+
+
+def test_a_gpu_that_waits_for_its_launches_is_not_busy() -> None:
+    platform = Platform([TOY], full_mesh(1, 1e9, 0.0))
+    (gpu,) = platform.devices
+    speed = ComputeSpeed(platform.devices, 0.0, 3.0, None, {0: [0]})
+    launched, waits = Compute(0, work_of(4.0), "work"), Compute(0, replace(work_of(1.0), layers=2), "work")
+    ends_s = [gpu.compute(0.0, partial(speed.seconds, op)) for op in (launched, waits)]
+    assert ends_s == pytest.approx([4.0, 6.0])
+    assert gpu.busy_s == pytest.approx(5.0)
+
+
+def test_power_is_equal_at_both_levels_where_launches_limit_and_ranks_vary() -> None:
+    config = SimulationConfig(
+        hardware={"profile": "dgx-h100", "jitter": {"compute": 0.1}},
+        model={"name": "BERT-Large", "sequence_length": 128},
+        parallelism={"strategy": "FSDP", "dp_degree": 8},
+        training={"batch_size_per_gpu": 4, "num_iterations": 30},
+    )
+    high, medium = (
+        simulate(config.model_copy(update={"simulation": config.simulation.model_copy(update={"lod": lod})}))
+        for lod in ("high", "medium")
+    )
+    assert medium.metrics["gpu_power_watt"] == pytest.approx(high.metrics["gpu_power_watt"], rel=5e-3)
 
 
 def ddp(lod: str = "medium", iterations: int = 12, network: Any = None, **hardware: Any) -> SimulationConfig:

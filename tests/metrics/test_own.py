@@ -158,7 +158,7 @@ def test_observations_are_bottlenecks_of_their_analysis() -> None:
     register_analysis(Doubts)
     found = {each.kind: each for each in find_bottlenecks(run(analyses=["doubts"]))}
     assert found["doubts"].severity == 0.2
-    assert find_bottlenecks(run(analyses=["doubts"]))[1].recommendations == ("think again",)
+    assert find_bottlenecks(run(analyses=["doubts"]))[0].recommendations == ("think again",)
 
 
 def test_a_run_without_them_has_none() -> None:

@@ -101,8 +101,7 @@ class Findings:
         source: Where its settings were written.
         errors: Errors of the scenario.
         infeasible: Reasons why a valid scenario does not fit its hardware.
-        warnings: Settings that may have an unintended meaning.
-        doubts: The same without places in a file, for the results of a run.
+        doubts: Settings that may have an unintended meaning, without their places in the file.
         suggestions: Proposals for errors, by path and message of the error.
         limit_s: Largest processor time of its simulation (s).
     """
@@ -110,7 +109,6 @@ class Findings:
     source: ScenarioSource
     errors: list[Problem] = field(default_factory=list)
     infeasible: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
     doubts: list[Problem] = field(default_factory=list)
     suggestions: dict[tuple[str, str], Suggestion] = field(default_factory=dict)
     limit_s: float = math.inf
@@ -132,10 +130,13 @@ class Findings:
 
     def warn(self, problem: Problem) -> None:
         """Record a warning about a scenario that can be simulated, once."""
-        if problem in self.doubts:
-            return
-        self.doubts.append(problem)
-        self.warnings.append(self._problem(key_path(problem.path), problem.message, key=False))
+        if problem not in self.doubts:
+            self.doubts.append(problem)
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """The doubts with their places in the file."""
+        return [self._problem(key_path(each.path), each.message, key=False) for each in self.doubts]
 
     def attempt(self, path: KeyPath, build: Callable[[], T], *, error_at: KeyPath | None = None) -> T | None:
         """Return the result of `build`; if it fails, record its error and return None.

@@ -99,7 +99,7 @@ class ForeseenPrograms(PlayedPrograms):
         for op in meeting.programs:
             device, course = self.platform.devices[op.rank], outcome.courses[op.rank]
             device.free_at_s = course.end_s
-            device.busy_s += course.times.compute_s
+            device.busy_s += course.times.busy_s
             self._tell(op, meeting.ready_s[op.rank], course)
             self.idle.tally.ran(course.passes)
             self._hold(op, meeting.ready_s[op.rank], course.end_s)

@@ -61,7 +61,7 @@ class StretchedPrograms(PlayedPrograms):
         start_s = self.now(rank) + lost_s
         times, seconds = stretch.times(device.launched_s - start_s)
         device.launched_s += stretch.launching_s
-        device.busy_s += lost_s + times.compute_s
+        device.busy_s += lost_s + times.busy_s
         device.free_at_s = start_s + seconds
         for account, nbytes in stretch.sent:
             account.nbytes += nbytes

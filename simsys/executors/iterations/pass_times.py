@@ -36,11 +36,13 @@ class PassTimes:
 
     Args:
         compute_s: Computation, and waiting for its launches.
+        busy_s: Computation alone.
         exchanges: Their collectives, by axis.
         launched_s: How long the host has launched kernels, since their start.
     """
 
     compute_s: float = 0.0
+    busy_s: float = 0.0
     exchanges: dict[str, Exchange] = field(default_factory=dict)
     launched_s: float = 0.0
 
@@ -54,6 +56,7 @@ class PassTimes:
         self.launched_s += launching_s
         seconds = max(work_s, self.launched_s - self.seconds) if launching_s else work_s
         self.compute_s += seconds
+        self.busy_s += work_s
         return seconds
 
     def exchange(self, op: Collective, seconds: float, compute_s: float = 0.0) -> None:
@@ -72,5 +75,6 @@ class PassTimes:
     def add(self, other: PassTimes, count: int) -> None:
         """Count `count` further passes like `other`."""
         self.compute_s += count * other.compute_s
+        self.busy_s += count * other.busy_s
         for each in other.exchanges.values():
             self._exchanges(each, count)

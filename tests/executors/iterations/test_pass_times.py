@@ -23,6 +23,13 @@ def test_a_pass_takes_its_computation_and_what_is_not_beside_it() -> None:
     assert times.seconds == 3.75
 
 
+def test_a_gpu_is_busy_with_its_work_and_not_with_waiting_for_launches() -> None:
+    times, both = PassTimes(), PassTimes()
+    assert [times.compute(3.0, 1.0), times.compute(1.0, 6.0)] == [3.0, 4.0]
+    both.add(times, 2)
+    assert (both.compute_s, both.busy_s) == (14.0, 8.0)
+
+
 def test_collectives_are_told_apart_by_axis_and_those_of_no_time_are_none() -> None:
     times = PassTimes()
     times.exchange(TENSOR, 1.0)
