@@ -123,7 +123,7 @@ class JobRun:
         measured, hardware, job = self._collector.metrics(), self._hardware_figures(seconds), self.job
         more: Mapping[str, Any]
         if isinstance(job, TrainingJob):
-            measured = {**measured, **job.campaign(measured["steady_iteration_s"])}
+            measured = {**measured, **job.sizes(), **job.campaign(measured["steady_iteration_s"])}
             hardware["launch_s"] = self._launch_s(measured)
             more = economics_of_training(job, measured, hardware["gpu_utilization"])
         else:

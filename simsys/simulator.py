@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
+from simsys.analysis.bottleneck import Bottleneck
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import Loss, largest_losses
 from simsys.check import sound
 from simsys.config.experiment import SimulationConfig

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
+from simsys.analysis.bottleneck import Bottleneck
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.analysis.losses import BOUND, HIGH, PREEMPTION, Level, Loss, losses
 from simsys.analysis.places import Place, place_of
 from simsys.build.job import Job

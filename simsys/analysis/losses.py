@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from simsys.analysis.bottlenecks import COMMUNICATION_BOUND, COMMUNICATION_HIGH
+from simsys.analysis.bottleneck import COMMUNICATION_BOUND, COMMUNICATION_HIGH
 from simsys.metrics.iteration_log import HOST
 from simsys.metrics.result import RunResult
 from simsys.sums import ordered_sum

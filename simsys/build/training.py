@@ -16,7 +16,7 @@ from simsys.build.economics import economic_assumptions
 from simsys.build.engine_support import engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import model_warnings
-from simsys.build.training_memory import host_bytes, memory_by_stage
+from simsys.build.training_memory import host_bytes, memory_by_stage, replicated_bytes
 from simsys.build.training_setup import TrainingSetup
 from simsys.collectives.choose import named
 from simsys.config.engine_schema import EngineProfile
@@ -74,6 +74,13 @@ class TrainingJob(TrainingSetup):
     def memory_bytes(self) -> dict[str, int]:
         """Memory of the fullest GPU, by component."""
         return max(self.memory_by_stage, key=lambda parts: ordered_sum(parts.values()))
+
+    def sizes(self) -> dict[str, float]:
+        """Metrics of what one GPU holds and computes at a time."""
+        return {
+            "batch_size_per_gpu": max(phase.batch_size_per_gpu for phase in self.phases),
+            "replicated_states_bytes": replicated_bytes(self),
+        }
 
     def execution_model(self) -> ExecutionModel:
         """Overheads and algorithms for the executor."""

@@ -10,7 +10,7 @@ from simsys.build.training_setup import TrainingSetup
 from simsys.parallel.activations import ChunkMemory, chunk_memory, recomputed_parts
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.pipeline_schedule import Schedule, peak_in_flight
-from simsys.parallel.training_memory import model_states, training_memory, whole_bytes
+from simsys.parallel.training_memory import Shards, model_states, training_memory, whole_bytes
 from simsys.sums import ordered_sum
 
 
@@ -68,16 +68,33 @@ def _activations(setup: TrainingSetup, phase: BatchPhase, chunks: Sequence[Forwa
 
 def host_bytes(setup: TrainingSetup) -> float:
     """Bytes of model states in host memory per GPU, in the stage with most of them."""
-    return max(ordered_sum(_host_states(setup, chunks)) for chunks in setup.stages)
+    states = [_states(setup, chunks, setup.shards, setup.expert_shards) for chunks in setup.stages]
+    return max(ordered_sum(held[name] for name in setup.shards.on_host) for held in states)
 
 
-def _host_states(setup: TrainingSetup, chunks: Sequence[ForwardPass]) -> list[float]:
-    states = model_states(
+def replicated_bytes(setup: TrainingSetup) -> float:
+    """Bytes of model states that ZeRO-3 over all ranks with equal weights would free on a GPU of the fullest stage."""
+    stages = memory_by_stage(setup)
+    stage = max(range(len(stages)), key=lambda place: ordered_sum(stages[place].values()))
+    all_ranks = setup.layout.replicas, setup.layout.expert_replicas // setup.layout.expert
+    whole, divided = (
+        ordered_sum(nbytes for name, nbytes in held.items() if name not in setup.shards.on_host)
+        for held in (
+            _states(setup, setup.stages[stage], setup.shards, setup.expert_shards),
+            _states(setup, setup.stages[stage], *(Shards(weights=n, gradients=n, optimizer=n) for n in all_ranks)),
+        )
+    )
+    return max(0.0, whole - divided)
+
+
+def _states(
+    setup: TrainingSetup, chunks: Sequence[ForwardPass], shards: Shards, expert_shards: Shards
+) -> dict[str, float]:
+    return model_states(
         chunks,
         setup.precision,
         optimizer=setup.settings.optimizer,
         tied_parameters=setup.tied_parameters,
-        shards=setup.shards,
-        expert_shards=setup.expert_shards,
+        shards=shards,
+        expert_shards=expert_shards,
     )
-    return [states[name] for name in setup.shards.on_host]

@@ -24,6 +24,8 @@ _ITERATION = (
     ("bubble_s", "s", "time of an iteration that this stage waits for other ones, which wait longer"),
     ("data_s", "s", "time of an iteration that is spent waiting for batches"),
     ("checkpoint_s", "s", "time of an iteration that is spent stopped for checkpoints, on average"),
+    ("batch_size_per_gpu", "", "samples of a micro-batch on each data-parallel rank, the largest of a schedule"),
+    ("replicated_states_bytes", "bytes", "model states of the fullest GPU that ZeRO-3 over all its ranks would free"),
     ("checkpoint_bytes", "bytes", "size of a checkpoint; 0 without checkpoints"),
     ("idle_s", "s", "time of an iteration that is spent waiting for other ranks otherwise"),
 )

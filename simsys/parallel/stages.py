@@ -47,6 +47,23 @@ def both_directions(stages: Sequence[Sequence[ForwardPass]]) -> list[list[Forwar
     return [[*own, *opposite] for own, opposite in zip(stages, reversed(stages), strict=True)]
 
 
+def uneven_layers(layers: int, pieces: int) -> list[int]:
+    """Layers of each piece where they do not divide evenly.
+
+    If the layers plus embedding and head divide evenly, these two count as layers, as with Megatron Core's
+    ``account_for_embedding_in_pipeline_split``; otherwise the first pieces have one layer more.
+
+    Example:
+        >>> uneven_layers(14, 4), uneven_layers(11, 4)
+        ([3, 4, 4, 3], [3, 3, 3, 2])
+    """
+    if (layers + 2) % pieces == 0:
+        each = (layers + 2) // pieces
+        return [each - 1, *[each] * (pieces - 2), each - 1]
+    each, more = divmod(layers, pieces)
+    return [each + (place < more) for place in range(pieces)]
+
+
 def layer_count(plan: ForwardPass) -> int:
     """Number of layers to divide."""
     first, last = _layers(plan)

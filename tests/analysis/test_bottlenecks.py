@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simsys.analysis.bottlenecks import Bottleneck, find_bottlenecks
+from simsys.analysis.bottleneck import Bottleneck
+from simsys.analysis.bottlenecks import find_bottlenecks
 from simsys.config.experiment import SimulationConfig
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
@@ -20,9 +21,16 @@ GB = 1e9
 
 
 def training(
-    *, compute_s: float = 0.1, exposed_s: float = 0.0, busy: float | None = None, memory: float = 0.5, gpus: int = 8
+    *,
+    compute_s: float = 0.1,
+    exposed_s: float = 0.0,
+    busy: float | None = None,
+    memory: float = 0.5,
+    ranks: int = 8,
+    batch: int = 8,
+    recomputed: float = 0.0,
 ) -> RunResult:
-    """A result with these figures; half of the communication is hidden."""
+    """A result with these figures; half of the communication is hidden, and states are not sharded."""
     whole_s = compute_s + exposed_s
     metrics = {
         "gpu_utilization": compute_s / whole_s if busy is None else busy,
@@ -34,9 +42,11 @@ def training(
         "exposed_communication_s": exposed_s,
         "exposed_communication_ratio": exposed_s / whole_s,
         "attained_peak_share": 0.4,
-        "num_gpus": gpus,
+        "batch_size_per_gpu": batch,
+        "replicated_states_bytes": 32 * GB * (1 - 1 / ranks),
     }
     parts = {"parameters": 8 * GB, "gradients": 8 * GB, "optimizer": 16 * GB, "activations": 6 * GB, "logits": 2 * GB}
+    parts |= {"recomputed": recomputed} if recomputed else {}
     return RunResult("t", "training", "medium", "fifo", metrics, {}, parts)
 
 
@@ -112,7 +122,7 @@ def test_each_threshold_is_exclusive_and_the_worst_comes_first(result: RunResult
     exposed_s=st.floats(0.0, 1e3),
     busy=st.floats(0.0, 1.0),
     memory=st.floats(0.0, 1.0),
-    gpus=st.integers(1, 4096),
+    ranks=st.integers(1, 4096),
 )
 def test_any_figures_give_shares_and_text(**figures: Any) -> None:
     found = find_bottlenecks(training(**figures))
@@ -152,7 +162,19 @@ def test_memory_remedies_say_what_they_free() -> None:
 
 
 def test_one_gpu_has_nobody_to_shard_with() -> None:
-    assert "shard" not in texts(the("memory", training(memory=0.8, gpus=1)))
+    assert "shard" not in texts(the("memory", training(memory=0.8, ranks=1)))
+
+
+def test_what_a_run_does_already_is_no_remedy() -> None:
+    smallest = texts(the("memory", training(memory=0.8, batch=1)))
+    assert "half the batch" not in smallest
+    assert "computing activations again" in smallest
+    again = texts(the("memory", training(memory=0.8, recomputed=GB)))
+    assert "half the batch" in again
+    assert "computing activations again" not in again
+    assert the("memory", training(memory=0.8, ranks=1, batch=1, recomputed=GB)).recommendations == (
+        "more tensor, context or pipeline parallelism divides what a GPU holds",
+    )
 
 
 def test_faster_gpus_gain_less_than_their_speed_when_communication_stays() -> None:
@@ -193,6 +215,25 @@ def test_half_the_batch_frees_what_was_promised() -> None:
     promised = int(re.findall(r"accumulation would lower the peak to (\d+) %", texts(the("memory", base)))[0])
     metrics = simulated(batch_size_per_gpu=20, gradient_accumulation_steps=2).metrics
     assert 100 * metrics["peak_memory_bytes"] / metrics["memory_capacity_bytes"] == pytest.approx(promised, abs=1.0)
+
+
+@pytest.mark.parametrize("strategy", ["DDP", "ZERO1", "ZERO2", "FSDP"])
+def test_sharded_states_free_what_was_promised(strategy: str) -> None:
+    def run(strategy: str) -> RunResult:
+        return simulate(
+            SimulationConfig(
+                hardware={"profile": "dgx-a100", "num_nodes": 2},
+                model={"name": "GPT2-Large"},
+                parallelism={"strategy": f"TP_{strategy}", "tp_degree": 2},
+                training={"batch_size_per_gpu": 1, "num_iterations": 1},
+            )
+        )
+
+    base, sharded = run(strategy), run("FSDP")
+    states = ("parameters", "gradients", "optimizer")
+    freed = sum(base.memory_bytes[name] - sharded.memory_bytes[name] for name in states)
+    assert base.metrics["replicated_states_bytes"] == pytest.approx(freed, abs=16)
+    assert (freed > 0) == (strategy != "FSDP")
 
 
 # --- serving ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind
 from simsys.model.transformer import build_transformer, gpt_architecture
 from simsys.parallel.passes import ForwardPass, forward_pass
-from simsys.parallel.stages import partition
+from simsys.parallel.stages import partition, uneven_layers
 
 LAYERS = 12
 
@@ -153,3 +153,13 @@ def test_layers_that_alternate_are_shared_out_evenly() -> None:
     assert counts(partition(plan, 2)) == [[{"window": 5, "full": 1}], [{"window": 5, "full": 1}]]
     thirds = [[{"window": 3, "full": 1}], [{"window": 4}], [{"window": 3, "full": 1}]]
     assert counts(partition(plan, 3)) == thirds
+
+
+@pytest.mark.parametrize(
+    ("layers", "chunks", "sizes"),
+    [(70, 12, [5, *[6] * 10, 5]), (30, 32, [0, *[1] * 30, 0]), (7, 4, [2, 2, 2, 1])],
+)
+def test_uneven_layers_count_embedding_and_head_if_that_makes_them_even(
+    layers: int, chunks: int, sizes: list[int]
+) -> None:
+    assert uneven_layers(layers, chunks) == sizes

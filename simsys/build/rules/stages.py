@@ -19,7 +19,7 @@ from simsys.config.validation import dotted
 from simsys.errors import SimsysError
 from simsys.framework import FRAMEWORKS, Schedule
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.stages import layer_count, partition
+from simsys.parallel.stages import layer_count, partition, uneven_layers
 
 STAGES = ("parallelism", "pp_stages")
 STEPS = "gradient_accumulation_steps"
@@ -28,10 +28,8 @@ MAX_PASSES = 2_000_000
 stage."""
 MAX_STEPS = 1000
 """Numbers of micro-batches that are tried in each direction to find one that the schedule allows."""
-MAX_SIZES = 8
-"""Most stages for which the layers of each stage are proposed beside other numbers of stages."""
-MAX_SIZES_ALONE = 32
-"""The same where no two numbers of stages divide the layers, as with the 61 layers of DeepSeek-V3."""
+MAX_SIZES = 32
+"""Most stages for which the layers of each stage are proposed."""
 
 
 @rule("parallelism.pp_stages")
@@ -75,10 +73,8 @@ def _fitting_stages(config: SimulationConfig, layers: int, cluster: Cluster | No
         gpus = cluster.num_gpus // (given.tp_degree * given.cp_degree) if cluster is not None else 0
         near = nearest_divisors(layers, given.pp_stages, gpus)
         groups = [*(degree(config, cluster, "pp_stages", each) for each in near)]
-    if pieces < layers and pieces <= (MAX_SIZES if len(groups) > 1 else MAX_SIZES_ALONE):
-        each, more = divmod(layers, pieces)
-        sizes = [each] * (pieces - more) + [each + 1] * more
-        groups.insert(2, [{"parallelism.stage_layers": sizes}])
+    if pieces < layers and pieces <= MAX_SIZES and (given.virtual_stages == 1 or len(groups) < 2):
+        groups.insert(2, [{"parallelism.stage_layers": uneven_layers(layers, pieces)}])
     return Suggestion(groups)
 
 

@@ -15,6 +15,7 @@ from simsys.fidelity.tables.table import Row
 from simsys.fidelity.tables.training_models import layers_of, model_of
 from simsys.fidelity.tables.training_recipes import largest_tensor, with_recipe
 from simsys.fidelity.tables.words import meaning, training_words
+from simsys.parallel.stages import uneven_layers
 
 STRATEGIES = {"single", "LoRA", "TP", "PP", "CP", "EP", "DP", "DDP", "FSDP", "HSDP", "ZeRO", "ZeRO1", "ZeRO2"}
 """Parts of the names of strategies."""
@@ -119,7 +120,7 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
         found |= {"schedule": "interleaved", "virtual_stages": degrees.virtual}
     chunks = degrees.pipeline * degrees.virtual
     if degrees.pipeline > 1 and layers % chunks:
-        found["stage_layers"] = stage_layers(layers, chunks)
+        found["stage_layers"] = uneven_layers(layers, chunks)
     habits = habits_of(engine)
     if habits.tp_overlap and found["sequence_parallel"]:
         found["tp_overlap"] = True
@@ -128,23 +129,6 @@ def _parallelism(row: Row, degrees: Degrees, layers: int, engine: str) -> dict[s
     if habits.waits_for_sends:
         found["p2p_overlap"] = False
     return found
-
-
-def stage_layers(layers: int, chunks: int) -> list[int]:
-    """Return the layers of each chunk if they do not divide evenly.
-
-    If the layers plus embedding and head divide evenly, these two count as layers, as with Megatron Core's
-    ``account_for_embedding_in_pipeline_split``; otherwise the first chunks have one layer more.
-
-    Example:
-        >>> stage_layers(14, 4), stage_layers(11, 4)
-        ([3, 4, 4, 3], [3, 3, 3, 2])
-    """
-    if (layers + 2) % chunks == 0:
-        each = (layers + 2) // chunks
-        return [each - 1, *[each] * (chunks - 2), each - 1]
-    each, more = divmod(layers, chunks)
-    return [each + (place < more) for place in range(chunks)]
 
 
 def _data_parallel(row: Row) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simsys.analysis.bottlenecks import COMMUNICATION_HIGH, COMPUTE_BUSY, MEMORY_RISK, MEMORY_WARNING
+from simsys.analysis.bottleneck import COMMUNICATION_HIGH, COMPUTE_BUSY, MEMORY_RISK, MEMORY_WARNING
 from simsys.contents.run import RunContent
 from simsys.plots.drawing import BLUE, HATCHES, INK, ORANGE, RED, SERIES, few_parts, legend_below, new_figure, titled
 from simsys.plots.kind import kind, needs

@@ -13,7 +13,6 @@ from simsys.fidelity.case import Case
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.tables.table import Row, Table
 from simsys.fidelity.tables.training_rows import COLUMNS, cases
-from simsys.fidelity.tables.training_scenario import stage_layers
 
 ROW = {
     "id": "a-1",
@@ -200,16 +199,6 @@ def test_virtual_stages_interleave_and_unstated_ones_are_likely() -> None:
     assert (stated["schedule"], stated["virtual_stages"]) == ("interleaved", 3)
     assert scenario(virtual_stages="")["parallelism"]["virtual_stages"] == 3
     assert scenario(virtual_stages="", layers="32")["parallelism"]["virtual_stages"] == 2
-
-
-@pytest.mark.parametrize(
-    ("layers", "chunks", "sizes"),
-    [(70, 12, [5, *[6] * 10, 5]), (30, 32, [0, *[1] * 30, 0]), (7, 4, [2, 2, 2, 1])],
-)
-def test_uneven_layers_count_embedding_and_head_if_that_makes_them_even(
-    layers: int, chunks: int, sizes: list[int]
-) -> None:
-    assert stage_layers(layers, chunks) == sizes
 
 
 def test_an_unstated_micro_batch_is_small_in_a_pipeline_and_large_elsewhere() -> None:
