@@ -14,6 +14,7 @@ from simsys.build.images import with_image_tokens
 from simsys.build.replayed_steps import ReplayedSteps, replayed_steps
 from simsys.build.resolved_serving import ResolvedServing
 from simsys.build.serving_precision import precision_of
+from simsys.build.stage_layers import serving_stage_layers
 from simsys.config.engine_schema import EngineProfile
 from simsys.config.experiment import SimulationConfig
 from simsys.config.experts import ExpertsConfig
@@ -24,9 +25,10 @@ from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.layout import Group, Layout
 from simsys.parallel.lockstep import LockStep
-from simsys.parallel.passes import ForwardPass
+from simsys.parallel.passes import ForwardPass, forward_pass
 from simsys.parallel.replica import replica_stages
 from simsys.parallel.serving_memory import expert_bytes
+from simsys.parallel.stages import layer_count
 from simsys.serving.api_server import ApiServer
 from simsys.serving.prefix_cache import block_chains
 from simsys.serving.prefix_tree import Chain
@@ -179,11 +181,12 @@ class ServingSetup:
 
     def _stages(self, model: Model) -> list[ForwardPass]:
         given, factors = self.config.parallelism, self.engine.launch_factors
+        model = with_placed_tower(model, self.settings.multimodal)
         return replica_stages(
-            with_placed_tower(model, self.settings.multimodal),
+            model,
             tensor=self.layout.tensor,
             stages=self.layout.pipeline,
-            stage_layers=given.stage_layers,
+            stage_layers=serving_stage_layers(given, self.engine, layer_count(forward_pass(model))),
             sequence_parallel=given.sequence_parallel,
             experts=self.experts.division,
             gather=given.scatter_gather,

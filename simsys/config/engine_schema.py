@@ -108,6 +108,8 @@ class EngineProfile(Profile):
         communication_share: Share of a GPU that collectives of gradients and weights use, since their kernels occupy
             multiprocessors and memory. Overlapped computations slow down by it; 1 where collectives run on the
             computing cores of a CPU. Left out, 0.
+        longer_stages: Which pipeline stages of a server hold one layer more where layers do not divide: the ``first``
+            or the ``last`` ones, or those ``before_last``; left out, such numbers of stages are refused.
         length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
             left out, 1.
         gpu_memory_utilization: Share of device memory the stack may fill.
@@ -141,6 +143,7 @@ class EngineProfile(Profile):
     all_reduce: NonNegativeSeconds | None = None
     all_reduce_kernels: Annotated[tuple[Literal["one_shot", "direct"], ...], Field(min_length=1)] | None = None
     communication_share: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
+    longer_stages: Literal["first", "last", "before_last"] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
     memory_context: NonNegativeBytes

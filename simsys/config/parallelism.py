@@ -166,7 +166,8 @@ class ParallelismConfig(FrozenModel):
         description="Pipeline schedule: 1f1b, gpipe, interleaved, zero_bubble, dualpipe, or a module of your own",
     )
     stage_layers: list[NonNegativeInt] | None = Field(
-        default=None, description="Layers of each stage; by default equal numbers"
+        default=None,
+        description="Layers of each stage; by default equal numbers, or in serving as the engine divides them",
     )
     order: RankOrder = Field(
         default="tp-cp-ep-dp-pp", description="Axes of the ranks, the fastest varying first, as in Megatron-LM"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from simsys.errors import UsageError
 from simsys.parallel.passes import ForwardPass, RepeatedBlock
@@ -62,6 +63,22 @@ def uneven_layers(layers: int, pieces: int) -> list[int]:
         return [each - 1, *[each] * (pieces - 2), each - 1]
     each, more = divmod(layers, pieces)
     return [each + (place < more) for place in range(pieces)]
+
+
+Longer = Literal["first", "last", "before_last"]
+"""Which pieces hold one layer more where layers do not divide: the first, the last, or those before the last one."""
+
+
+def divided_layers(layers: int, pieces: int, longer: Longer) -> list[int]:
+    """Layers of each piece of an engine that serves, if these do not divide evenly.
+
+    Example:
+        >>> [divided_layers(14, 4, longer) for longer in ("first", "last", "before_last")]
+        [[4, 4, 3, 3], [3, 3, 4, 4], [3, 4, 4, 3]]
+    """
+    each, more = divmod(layers, pieces)
+    begin = {"first": 0, "last": pieces - more, "before_last": pieces - 1 - more}[longer]
+    return [each + (begin <= place < begin + more) for place in range(pieces)]
 
 
 def layer_count(plan: ForwardPass) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from simsys.capacity.rate import ABOVE, rate_text
@@ -20,6 +21,7 @@ NAMES = {
     "parallelism.pp_stages": "pp",
     "parallelism.dp_degree": "dp",
     "parallelism.virtual_stages": "virtual",
+    "parallelism.stage_layers": "stages x layers",
     "parallelism.schedule": "schedule",
     "parallelism.strategy": "strategy",
     "parallelism.sequence_parallel": "sp",
@@ -96,7 +98,7 @@ def _table(result: SearchResult) -> list[str]:
 
 
 def _row(answer: Answer, paths: Sequence[str], names: Sequence[str], metrics: Mapping[str, Any]) -> list[str]:
-    cells = [str(answer.group), *(_plain(answer.settings.get(path)) for path in paths)]
+    cells = [str(answer.group), *(_cell(answer.settings.get(path)) for path in paths)]
     return [*cells, *(_figure(name, metrics.get(name)) for name in names)]
 
 
@@ -108,6 +110,14 @@ def _figure(name: str, value: Any) -> str:
     if name.endswith("_s") and "_per_s" not in name:
         return time(value)
     return percent(value) if name in SHARES else number(value)
+
+
+def _cell(value: Any) -> str:
+    """A setting of a deployment in a table; equal neighbours of a list are counted."""
+    if not isinstance(value, list):
+        return _plain(value)
+    runs = [(len(list(equal)), each) for each, equal in groupby(value)]
+    return ", ".join(f"{count} x {each}" for count, each in runs)
 
 
 def _plain(value: Any) -> str:

@@ -23,11 +23,11 @@ VALUES = {
 }
 
 
-def training(model="GPT2-Small", nodes=2, gpus=4, batch=24, engine="pytorch", **sections):
+def training(model="GPT2-Small", nodes=2, gpus=4, batch=24, engine="pytorch", layers=None, **sections):
     return SimulationConfig.model_validate(
         {
             "hardware": {"profile": "dgx-h100", "gpus_per_node": gpus, "num_nodes": nodes},
-            "model": {"name": model},
+            "model": {"name": model, **({} if layers is None else {"num_layers": layers})},
             "training": {"global_batch_size": batch, "num_iterations": 2, "engine": engine},
             **sections,
         }
@@ -42,6 +42,7 @@ def random_question(seed):
         gpus=draw.choice([2, 4, 8]),
         batch=draw.choice([16, 24, 48]),
         engine=draw.choice(["pytorch", "megatron"]),
+        layers=draw.choice([None, 11]),
     )
     over = {key: draw.sample(values, min(len(values), draw.choice([1, 2, 2]))) for key, values in VALUES.items()}
     over["parallelism.tp_degree"] = [1, draw.choice([2, 4])]

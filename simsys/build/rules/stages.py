@@ -11,6 +11,7 @@ from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.modules import known_module
 from simsys.build.rules.nearest import nearest_divisors
 from simsys.build.rules.registry import Parts, rule
+from simsys.build.stage_layers import serving_stage_layers
 from simsys.config.document import KeyPath
 from simsys.config.experiment import SimulationConfig
 from simsys.config.parallelism import ParallelismConfig
@@ -52,12 +53,15 @@ def stages(parts: Parts, found: Findings) -> None:
     layers_at = ("parallelism", "stage_layers") if given.stage_layers is not None else numbers_at
     whole = forward_pass(model)
     layers, pieces = layer_count(whole), given.pp_stages * given.virtual_stages
-    if given.stage_layers is None and layers % pieces:
+    sizes: Sequence[int] | None = given.stage_layers
+    if config.training is None and parts.engine is not None:
+        sizes = serving_stage_layers(given, parts.engine, layers)
+    if sizes is None and layers % pieces:
         among = f"{given.pp_stages} stages" + f" x {given.virtual_stages} virtual ones" * (given.virtual_stages > 1)
         message = f"{layers} layer{'s' if layers > 1 else ''} cannot be divided among {among}"
         found.error(numbers_at, message, suggestion=_fitting_stages(config, layers, cluster))
     else:
-        found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, given.stage_layers))
+        found.attempt(layers_at, lambda: partition(whole, given.pp_stages, given.virtual_stages, sizes))
     if known and config.training is not None:
         _check_micro_batches(config, config.training, virtual_at if given.virtual_stages > 1 else schedule_at, found)
 

@@ -11,7 +11,7 @@ from simsys.errors import UsageError, did_you_mean
 from simsys.parallel.activations import Recompute
 from simsys.searches.scenarios import AUTO, is_written
 from simsys.searches.training.base import Base
-from simsys.searches.training.space import INTERLEAVED, PLAIN, Axes, divisors
+from simsys.searches.training.space import INTERLEAVED, PLAIN, Axes, divisors, useful_stages
 
 SCHEDULES = (PLAIN, "gpipe", INTERLEAVED, "zero_bubble")
 KEYS = {
@@ -67,7 +67,7 @@ def _useful(base: Base, axis: str) -> tuple[Any, ...] | None:
     if axis == "expert":
         return divisors(model.experts)
     if axis == "pipeline":
-        return tuple(each for each in divisors(base.layers) if gpus % each == 0)
+        return useful_stages(base.layers, gpus)
     if axis == "samples":
         return divisors(base.samples)
     if axis in ("tensor", "context"):

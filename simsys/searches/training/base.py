@@ -21,7 +21,7 @@ from simsys.model.model import Model
 from simsys.model.work import Precision
 from simsys.parallel.layout import Layout
 from simsys.parallel.passes import forward_pass
-from simsys.parallel.stages import layer_count
+from simsys.parallel.stages import layer_count, uneven_layers
 from simsys.searches.scenarios import by_section
 from simsys.searches.training.space import Division, Variant
 
@@ -107,8 +107,16 @@ class Base:
         even = even and self.config.parallelism.axes[-1] == "pipeline"
         return even and not self.cluster.nodes and self.config.network.topology_type == "switch"
 
+    def stage_layers(self, division: Division, virtual: int) -> list[int] | None:
+        """The layers of each stage, as the scenario gives them, or where plain stages are unequal; else None."""
+        given = self.config.parallelism.stage_layers
+        if given is not None or virtual > 1 or self.layers % division.pipeline == 0:
+            return given
+        return uneven_layers(self.layers, division.pipeline)
+
     def settings(self, division: Division, variant: Variant) -> dict[str, Any]:
         """The settings of a layout, by dotted path; together with the scenario they are the layout's scenario."""
+        layers = self.stage_layers(division, variant.virtual)
         return {
             "parallelism.strategy": strategy_of(division, variant.kind),
             "parallelism.tp_degree": division.tensor,
@@ -119,6 +127,7 @@ class Base:
             "parallelism.sequence_parallel": division.sequence_parallel,
             "parallelism.schedule": variant.schedule,
             "parallelism.virtual_stages": variant.virtual,
+            **({} if layers is None else {"parallelism.stage_layers": layers}),
             "training.batch_size_per_gpu": variant.samples,
             "training.activation_recompute": variant.recompute,
         }

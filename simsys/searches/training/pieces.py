@@ -86,8 +86,8 @@ class Pieces:
             whole = self._whole.get(whole_key)
             if whole is None:
                 whole = self._whole[whole_key] = setup.forward_pass(expert_load(self.base.config.parallelism))
-            given = self.base.config.parallelism.stage_layers
-            cut = [[whole]] if division.pipeline == 1 else partition(whole, division.pipeline, virtual, given)
+            layers = self.base.stage_layers(division, virtual)
+            cut = [[whole]] if division.pipeline == 1 else partition(whole, division.pipeline, virtual, layers)
             found = self._stages[key] = [tuple(Piece(chunk, _signature(chunk)) for chunk in stage) for stage in cut]
         return found
 

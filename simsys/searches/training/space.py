@@ -10,9 +10,12 @@ from math import gcd
 from typing import NamedTuple
 
 from simsys.parallel.activations import RecomputeSetting
+from simsys.parallel.stages import uneven_layers
 
 INTERLEAVED = "interleaved"
 PLAIN = "1f1b"
+UNEVEN = 1.1
+"""Layers of the largest stage over their mean, up to which unequal stages are tried."""
 
 
 class Division(NamedTuple):
@@ -136,6 +139,20 @@ class Axes:
 
 ONE_CHUNK = ("1f1b", "one_f_one_b", "gpipe", "zero_bubble")
 """Schedules with one chunk of layers per stage."""
+
+
+def useful_stages(layers: int, gpus: int) -> tuple[int, ...]:
+    """The numbers of pipeline stages with equal layers, and those whose largest stage has few more than the mean.
+
+    Example:
+        >>> useful_stages(61, 64), useful_stages(80, 64)
+        ((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16))
+    """
+    return tuple(
+        stages
+        for stages in divisors(gpus)
+        if layers % stages == 0 or (stages < layers and max(uneven_layers(layers, stages)) * stages <= UNEVEN * layers)
+    )
 
 
 def divisors(number: int) -> tuple[int, ...]:

@@ -22,8 +22,9 @@ from tests.helpers.thorough import cases
         training("GPT2-XL", engine="megatron"),
         training("Llama3-8B", nodes=1, gpus=8),
         training("Mixtral-8x7B", nodes=2, gpus=8, batch=4),
+        training("Llama3-8B", nodes=1, gpus=8, layers=31),
     ],
-    ids=["gpt2", "gpt2-xl", "llama", "mixtral"],
+    ids=["gpt2", "gpt2-xl", "llama", "mixtral", "uneven"],
 )
 def test_memory_is_that_of_the_built_job(config):
     base, _, found = candidates(config, exact=False)

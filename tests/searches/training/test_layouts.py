@@ -33,3 +33,22 @@ def test_several_processes_find_what_one_finds(monkeypatch):
     assert several.reasons == one.reasons
     assert sum(one.reasons.values()) + len(alone) == one.considered
     assert processes.cpu_s > 0.0
+
+
+def test_a_prime_number_of_layers_has_pipelines_of_unequal_stages():
+    config = SimulationConfig.model_validate(
+        {
+            "hardware": {"profile": "dgx-h100", "num_nodes": 2},
+            "model": {"name": "Llama3-8B", "num_layers": 31},
+            "training": {"global_batch_size": 16},
+            "parallelism": {"tp_degree": 1},
+        }
+    )
+    asked = SearchConfig.model_validate({"minimize": "steady_iteration_s", "over": "auto"})
+    found = {
+        each.settings["parallelism.pp_stages"]: each.settings.get("parallelism.stage_layers")
+        for each in Layouts(config, asked, Goal.of(asked, "training")).candidates()
+    }
+    assert found[16] == [2] * 15 + [1]
+    assert found[8] == [4] * 7 + [3]
+    assert found[1] is None
