@@ -99,7 +99,16 @@ class HardwareConfig(FrozenModel):
     TFLOP/s at 16 bit), ``memory_gb``, ``network_bandwidth_gbps`` (GB/s) for ``network_bandwidth``.
     """
 
-    other_names: ClassVar[Mapping[str, str]] = {"price": "gpu.price", "memory": "gpu.memory", "peak": "gpu.peak"}
+    other_names: ClassVar[Mapping[str, str]] = {
+        "price": "gpu.price",
+        "memory": "gpu.memory",
+        "peak": "gpu.peak",
+        "num_gpus": "gpus_per_node",
+        "gpus": "gpus_per_node",
+        "gpu_type": "gpu",
+        "instance_type": "profile",
+        "node": "profile",
+    }
 
     profile: ProfileGiven | None = Field(
         default=None, description="Node profile (simsys list nodes), by name or inline"

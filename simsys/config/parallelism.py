@@ -107,6 +107,22 @@ class ParallelismConfig(FrozenModel):
         "enable_dp_attention": "attention_dp",
         "moe_expert_parallel_size": "ep_degree",
         "ep_size": "ep_degree",
+        "tp": "tp_degree",
+        "tp_size": "tp_degree",
+        "tensor_parallel_degree": "tp_degree",
+        "pp": "pp_stages",
+        "pp_size": "pp_stages",
+        "pipeline_parallel_degree": "pp_stages",
+        "dp": "dp_degree",
+        "dp_size": "dp_degree",
+        "data_parallel_shard_degree": "dp_degree",
+        "cp": "cp_degree",
+        "cp_size": "cp_degree",
+        "context_parallel_degree": "cp_degree",
+        "ep": "ep_degree",
+        "expert_parallel_degree": "ep_degree",
+        "zero_stage": "strategy",
+        "zero_optimization": "strategy",
     }
 
     strategy: Strategy | None = Field(

@@ -114,11 +114,14 @@ class _Translator:
         """Add a problem for each error at or below a path."""
         schema, model = self._unwrap(schema)
         below: dict[str | int, list[_Located]] = {}
+        unknown = [loc[0] for loc, error in errors if len(loc) == 1 and error["type"] == "extra_forbidden"]
+        meant_here = {str(_key_of(model, key)).split(".")[0] for key in unknown} if model is not None else set()
         for loc, error in errors:
             if not loc:
                 self._add(path, error, schema, model)
             elif len(loc) == 1 and error["type"] == "missing":
-                self._say(path, f"missing required key {str(loc[0])!r}", key=True)
+                if loc[0] not in meant_here:  # else written under another name, which its own message says
+                    self._say(path, f"missing required key {str(loc[0])!r}", key=True)
             elif len(loc) == 1 and error["type"] == "extra_forbidden":
                 meant = self._near_key(loc[0], path, model)
                 self._say((*path, loc[0]), f"unknown key {str(loc[0])!r}{meant}", key=True)
@@ -165,7 +168,10 @@ class _Translator:
             message = not_one_of(context["tag"], quoted(context["expected_tags"]))
             self._say((*path, context["discriminator"].strip("'")), message)
         elif model is not None and error["type"].startswith("model_"):
-            self._say(path, sentence(error) + f"; its keys: {listed(_accepted_keys(model))}")
+            keys = _accepted_keys(model)
+            named = "name" in keys and isinstance(error["input"], str)
+            more = f"write {{name: {error['input']}}}" if named else f"its keys: {listed(keys)}"
+            self._say(path, f"{sentence(error)}; {more}")
         else:
             self._say(path, sentence(error))
 

@@ -98,6 +98,13 @@ class WorkloadConfig(Part):
         "input_len": "prompt_tokens",
         "random_input_len": "prompt_tokens",
         "random_output_len": "output_tokens",
+        "output_len": "output_tokens",
+        "isl": "prompt_tokens",
+        "osl": "output_tokens",
+        "input_tokens": "prompt_tokens",
+        "rate": "arrivals.rate",
+        "qps": "arrivals.rate",
+        "concurrency": "arrivals.concurrency",
     }
 
     arrivals: Arrivals = Field(description="Arrival process of requests, or of first turns of conversations")

@@ -281,3 +281,28 @@ def test_a_key_of_another_section_is_suggested_with_its_section(given: dict[str,
     with pytest.raises(ConfigError) as caught:
         validate(given, Whole)
     assert [problem.message.split("did you mean ")[1] for problem in caught.value.problems] == [f"{meant}?"]
+
+
+def test_a_key_that_is_there_under_another_name_is_not_missing_too() -> None:
+    class Load(Section):
+        other_names: ClassVar = {"request_rate": "arrivals.rate"}
+
+        arrivals: dict[str, int]
+
+    with pytest.raises(ConfigError) as caught:
+        validate({"request_rate": 2}, Load)
+    assert [problem.message for problem in caught.value.problems] == [
+        "unknown key 'request_rate', did you mean 'arrivals.rate'?"
+    ]
+
+
+def test_text_for_a_mapping_with_a_name_is_its_name() -> None:
+    class Named(Section):
+        name: str = ""
+
+    class Outer(Section):
+        model: Named
+
+    with pytest.raises(ConfigError) as caught:
+        validate({"model": "llama"}, Outer)
+    assert "; write {name: llama}" in str(caught.value)
