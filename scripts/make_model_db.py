@@ -25,10 +25,16 @@ SCHEMA = "model_characteristics_db.schema.json"
 
 def database_text() -> str:
     """Return the model DB as JSON text, sorted by name."""
-    models = [(build_transformer(listed.architecture), listed.aliases) for listed in listed_models()]
-    models.append((build_resnet50(), ()))
-    models.sort(key=lambda each: each[0].name)
-    entries = {model.name: entry_from_model(model, aliases=aliases) for model, aliases in models}
+    entries = {
+        listed.architecture.name: entry_from_model(
+            build_transformer(listed.architecture),
+            aliases=listed.aliases,
+            quantization_config=listed.quantization_config,
+        )
+        for listed in listed_models()
+    }
+    resnet = build_resnet50()
+    entries = dict(sorted({**entries, resnet.name: entry_from_model(resnet)}.items()))
     return json.dumps({"$schema": SCHEMA, **entries}, indent=1, ensure_ascii=False) + "\n"
 
 

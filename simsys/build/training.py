@@ -190,7 +190,7 @@ class TrainingJob(TrainingSetup):
             *self.doubts,
         ]
         published = self.model.quantization
-        if published is None:
+        if published is None or self.config.model.huggingface is None:
             return found
         text = f"weights published in {published.text} are trained from {self.precision.compute}"
         return [*found, Problem(text, "model.huggingface")]

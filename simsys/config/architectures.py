@@ -47,10 +47,12 @@ class ListedModel:
     Args:
         architecture: The numbers that define it.
         aliases: Further names of the same architecture.
+        quantization_config: How its checkpoint stores weights, as in its ``config.json``; None for 16 bit.
     """
 
     architecture: TransformerArchitecture
     aliases: tuple[str, ...] = ()
+    quantization_config: Mapping[str, Any] | None = None
 
 
 def listed_models(path: Path | None = None) -> tuple[ListedModel, ...]:
@@ -115,14 +117,20 @@ def _keys() -> Mapping[str, Any]:
     }
 
 
-_Keys: type[FrozenModel] = create_model("Architecture", __base__=FrozenModel, aliases=(tuple[str, ...], ()), **_keys())
+_Keys: type[FrozenModel] = create_model(
+    "Architecture",
+    __base__=FrozenModel,
+    aliases=(tuple[str, ...], ()),
+    quantization_config=(dict[str, Any] | None, None),
+    **_keys(),
+)
 
 
 def _model(entry: _Entry) -> ListedModel:
     values = validate(entry, _Keys).model_dump()
-    aliases = values.pop("aliases")
+    aliases, quantization_config = values.pop("aliases"), values.pop("quantization_config")
     try:
-        return ListedModel(TransformerArchitecture(name=entry.name, **values), aliases)
+        return ListedModel(TransformerArchitecture(name=entry.name, **values), aliases, quantization_config)
     except UsageError as error:
         raise ConfigError([problem_at(entry, (), str(error), key=True)]) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from enum import StrEnum
 from itertools import groupby
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 from simsys.model.aggregates import BYTES_PER_ELEMENT, aggregated_ops, differences, read_aggregates, scales_of
 from simsys.model.fields import MAX_LAYERS, Fields
+from simsys.model.huggingface.quantization_config import quantization_of, quantized
 from simsys.model.macro_blocks import macro_blocks, macro_of
 from simsys.model.model import Block, Model
 from simsys.model.operators import Operator, OperatorKind, Pairs, Split
@@ -29,7 +31,8 @@ LENGTH_KEYS = ("sequence_length", "decoder_sequence_length")
 AMOUNT_KEYS = ("kv_elements_per_token", "tied_parameters")
 DERIVED_KEYS = ("parameters", "active_parameters")
 ENTRY_KEYS = (
-    *("family", "source", "aliases", "dtype", *INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS),
+    *("family", "source", "aliases", "dtype", "quantization_config"),
+    *(*INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS),
     *("aggregated_ops", "layers"),
 )
 SET_BY_SCENARIOS = ("scales", "frozen", "frozen_bytes")
@@ -42,8 +45,16 @@ FEW_EXPERTS = (
 _Name = TypeVar("_Name", bound=StrEnum)
 
 
-def entry_from_model(model: Model, *, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the entry for a model: its scalars, macro operations and layers (each once, with `repeat`)."""
+def entry_from_model(
+    model: Model, *, aliases: tuple[str, ...] = (), quantization_config: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the entry for a model: its scalars, macro operations and layers (each once, with `repeat`).
+
+    Args:
+        model: The model.
+        aliases: Its other names.
+        quantization_config: How its checkpoint stores weights, as in its ``config.json``; None for 16 bit.
+    """
     scalars = {key: getattr(model, key) for key in (*INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS)}
     if not model.decoder_sequence_length:
         del scalars["decoder_sequence_length"]
@@ -53,6 +64,7 @@ def entry_from_model(model: Model, *, aliases: tuple[str, ...] = ()) -> dict[str
         "source": model.source,
         "aliases": sorted(aliases),
         "dtype": DTYPE,
+        **({} if quantization_config is None else {"quantization_config": dict(quantization_config)}),
         **{key: _plain(value) for key, value in scalars.items()},
         "aggregated_ops": {
             step: {key: _plain(value) for key, value in costs.items()} for step, costs in aggregated_ops(model).items()
@@ -85,6 +97,8 @@ def model_from_entry(name: str, entry: Fields) -> Model:
         entry.fail("", "needs `layers` or `aggregated_ops`")
     blocks = tuple(block for layer in entry.children("layers") for block in _read_layer(layer))
     model = _model(name, family, blocks, entry)
+    if "quantization_config" in entry:
+        model = quantized(model, *quantization_of(entry.child("quantization_config")))
     stated = entry.number("parameters", model.parameters)
     if not math.isclose(stated, model.parameters, rel_tol=1e-6):
         entry.fail("parameters", f"states {stated:,.0f}, but the layers have {model.parameters:,.0f}")

@@ -49,7 +49,8 @@ def test_published_models(config: Config, line: str) -> None:
         (
             "gpt-oss-20b",
             "model: gpt-oss-20b, 20.9 B parameters (4.19 B active), 24 layers (12 with a window of 128), hidden 2880, "
-            "64/8 heads of 64, 32 experts, 4 a token, vocabulary 201,088",
+            "64/8 heads of 64, 32 experts, 4 a token, vocabulary 201,088; published in MXFP4, 4 bit with a scale for "
+            "each 32",
         ),
         (
             "GPT2-Small",

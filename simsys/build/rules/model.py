@@ -122,9 +122,9 @@ def predicts_further_tokens(parts: Parts, found: Findings) -> None:
 
 @rule("training")
 def can_be_trained(parts: Parts, found: Findings) -> None:
-    """Training starts from weights in floating point."""
-    model = parts.model
-    published = model.quantization if model is not None else None
+    """Training starts from weights in floating point; those of a named model are published or converted so."""
+    model, from_file = parts.model, parts.config.model.huggingface is not None
+    published = model.quantization if model is not None and from_file else None
     if published is not None and not published.trainable:
         message = f"weights quantised by {published.method} cannot be trained; use the config.json of the model"
         found.error(source_path(parts.config.model), f"{message} before that, or remove its quantization_config")

@@ -15,7 +15,7 @@ from simsys.model.huggingface.config_file import read_config
 from simsys.model.huggingface.config_keys import unknown_keys
 from simsys.model.huggingface.families import FAMILIES, MULTIMODAL, NOT_MODELLED, Family, language_type
 from simsys.model.huggingface.ignored_modules import Patterns
-from simsys.model.huggingface.quantization_config import quantization_of
+from simsys.model.huggingface.quantization_config import quantization_of, quantized
 from simsys.model.huggingface.reading import Reader, count, given
 from simsys.model.huggingface.towers import Tower, tower_of
 from simsys.model.model import Model
@@ -148,22 +148,8 @@ def model_of(checkpoint: Checkpoint) -> Model:
             warnings.append(f"{size} uses memory, but images for it are not modelled")
         else:
             notes.append(f"{size} uses memory, and time for images (workload.images) alone")
-    quantization = None
-    if checkpoint.quantization is not None:
-        quantization, patterns = checkpoint.quantization
-        kept, partly = patterns.unquantized(model)
-        quantization = replace(quantization, unquantized=kept)
-        notes += [
-            f"{name} is in 16 bit in {left} of {layers} layers, simulated as quantised"
-            for name, (left, layers) in sorted(partly.items())
-        ]
-    return replace(
-        model,
-        class_name=checkpoint.class_name,
-        quantization=quantization,
-        notes=tuple(notes),
-        warnings=tuple(warnings),
-    )
+    model = replace(model, class_name=checkpoint.class_name, notes=tuple(notes), warnings=tuple(warnings))
+    return model if checkpoint.quantization is None else quantized(model, *checkpoint.quantization)
 
 
 def _next_token_note(checkpoint: Checkpoint, model: Model) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from simsys.model.fields import Fields
 from simsys.model.huggingface.ignored_modules import Patterns
+from simsys.model.model import Model
 from simsys.model.precision import SCALE_GROUP, WEIGHT_BYTES
 from simsys.model.quantization import INT8_ARITHMETIC, Quantization
 
@@ -56,6 +57,22 @@ def quantization_of(fields: Fields) -> tuple[Quantization, Patterns]:
             found = _problem(method, "its modules have several precisions (dynamic)")
     kv = _cache(fields)
     return replace(found, kv=kv, trainable=found.weights in TRAINABLE), Patterns(ignored, _targets(fields))
+
+
+def quantized(model: Model, quantization: Quantization, patterns: Patterns) -> Model:
+    """The model with the storage of its weights; notes name operators that some layers keep in 16 bit.
+
+    Args:
+        model: The model.
+        quantization: The storage, without excluded operators.
+        patterns: The excluded modules.
+    """
+    kept, partly = patterns.unquantized(model)
+    notes = [
+        f"{name} is in 16 bit in {left} of {layers} layers, simulated as quantised"
+        for name, (left, layers) in sorted(partly.items())
+    ]
+    return replace(model, quantization=replace(quantization, unquantized=kept), notes=(*model.notes, *notes))
 
 
 def _implied_method(fields: Fields) -> str:
