@@ -115,9 +115,12 @@ def conformance(config: SimulationConfig, path: Path) -> Conformance:
         UsageError: If the scenario is none of serving, has several engines, or the log cannot be read.
         ConfigError: With every problem of the log.
     """
-    (job,) = build(config).jobs
-    if not isinstance(job, ServingJob):
+    if config.serving is None:
         raise UsageError(f"{config.name} is no scenario of serving, so it has no scheduler")
+    # The log says which step a request comes before, also where the step was scheduled while another one ran.
+    as_logged = config.serving.model_copy(update={"async_scheduling": False})
+    (job,) = build(config.model_copy(update={"serving": as_logged})).jobs
+    assert isinstance(job, ServingJob)
     log = read_step_log(path)
     found = compared(log, replayed(job, log))
     return Conformance(config.name, str(path), len(log.steps), found[1], found[0])

@@ -31,7 +31,6 @@ def scenario(blocks: int, seats: int, budget: int, **serving: Any) -> Simulation
                 "block_size": BLOCK,
                 "prefix_caching": False,
                 "scheduler_reserve_full_isl": False,
-                "async_scheduling": False,
                 **serving,
             },
             "workload": {
