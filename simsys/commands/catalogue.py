@@ -47,19 +47,22 @@ def list_(kind: str, modules: Sequence[str], as_json: bool) -> None:
 
 @click.command()
 @click.argument("kind", shell_complete=completed.kinds_singular)
-@click.argument("name", shell_complete=completed.names_of_kind)
+@click.argument("name", required=False, shell_complete=completed.names_of_kind)
 @click.option("--all", "whole", is_flag=True, help="Print every number with its source, however many there are.")
 @JSON
 @common
-def show(kind: str, name: str, whole: bool, as_json: bool) -> None:
+def show(kind: str, name: str | None, whole: bool, as_json: bool) -> None:
     """Show the facts about one name, such as: simsys show gpu H100.
 
-    KIND as in 'simsys list --help'. The NAME of a model may also be the path of a Hugging Face config.json, or of the
-    folder that holds it; that of a setting is its path, such as serving.max_num_seqs.
+    KIND as in 'simsys list --help'; it may be left out where only one thing has the name. The NAME of a model
+    may also be the path of a Hugging Face config.json, or of the folder that holds it; that of a setting is its
+    path, such as serving.max_num_seqs.
     """
-    from simsys.report.catalogue import facts
+    from simsys.report.catalogue import facts, kind_of
     from simsys.report.listing import description, outline
 
+    if name is None:
+        kind, name = kind_of(kind), kind
     found = facts(kind, name)
     if as_json:
         answer_json({"kind": kind, "facts": found})

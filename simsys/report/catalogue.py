@@ -15,7 +15,7 @@ from simsys.collectives import ALGORITHMS, CollectiveKind, get_algorithm
 from simsys.config.hardware import load_engine, load_fabric, load_gpu, load_node, own_folders, profile_names
 from simsys.config.hardware_schema import Profile
 from simsys.config.profile_library import Kind
-from simsys.errors import SimsysError, UnknownNameError, UsageError
+from simsys.errors import SimsysError, UnknownNameError, UsageError, did_you_mean
 from simsys.framework import FRAMEWORKS
 from simsys.metrics.definitions import metrics_by_name
 from simsys.model.model_db import model_names
@@ -95,6 +95,33 @@ def facts(kind: str, name: str) -> Facts:
         UnknownNameError: If there is no such kind or name.
     """
     return catalogue(kind).facts(name)
+
+
+def kind_of(name: str) -> str:
+    """The kind of a name, in the singular.
+
+    Raises:
+        UsageError: If the name is that of a kind, of nothing, or of things of several kinds.
+    """
+    if name in CATALOGUES or name in SINGULAR.values():
+        raise UsageError(f"a NAME is missing; 'simsys list {name}' lists them")
+    found = [SINGULAR[plural] for plural, things in CATALOGUES.items() if _has(things, name)]
+    if not found:
+        near = did_you_mean(name, [each for things in CATALOGUES.values() for each in things.names()])
+        listed = f"; 'simsys list KIND' lists the names of a KIND: {', '.join(CATALOGUES)}"
+        raise UsageError(f"unknown name {name!r}{near if near.startswith(', did') else listed}")
+    if len(found) > 1:
+        kinds = " and of ".join(found)
+        raise UsageError(f"{name!r} is the name of {kinds}; write the KIND too: show {found[0]} {name}")
+    return found[0]
+
+
+def _has(things: Catalogue, name: str) -> bool:
+    try:
+        things.facts(name)
+    except SimsysError:
+        return False
+    return True
 
 
 def _own() -> tuple[Path, ...]:

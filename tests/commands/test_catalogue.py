@@ -77,6 +77,31 @@ def test_a_wrong_word_has_a_suggestion(arguments: list[str], message: str) -> No
     assert message in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("DeepSeek-V3", "model"), ("H100", "gpu"), ("mfu", "metric"), ("serving.max_num_seqs", "setting")],
+)
+def test_the_kind_of_a_name_may_be_left_out(name: str, kind: str) -> None:
+    short, full = run("show", name), run("show", kind, name)
+    assert short.exit_code == 0
+    assert short.stdout == full.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("models", "a NAME is missing; 'simsys list models' lists them"),
+        ("ring", "'ring' is the name of collective and of topology; write the KIND too: show collective ring"),
+        ("DeepSek-V3", "unknown name 'DeepSek-V3', did you mean 'DeepSeek-V3'?"),
+        ("nothing", "'simsys list KIND' lists the names of a KIND: models, gpus"),
+    ],
+)
+def test_a_name_without_its_kind_has_to_be_that_of_one_thing(name: str, message: str) -> None:
+    result = run("show", name)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
 @pytest.mark.parametrize("columns", ["40", "1", "wide"])
 def test_a_narrow_terminal_is_no_problem(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
