@@ -92,13 +92,11 @@ def model_from_entry(name: str, entry: Fields) -> Model:
     if not entry.values.get("layers") and "aggregated_ops" in entry:  # an empty list says nothing
         if family == "encoder_decoder":
             entry.fail("", "an encoder-decoder has tokens on two sides, so it needs `layers`")
-        return _macro_model(name, family, entry)
+        return _as_stored(_macro_model(name, family, entry), entry)
     if "layers" not in entry:
         entry.fail("", "needs `layers` or `aggregated_ops`")
     blocks = tuple(block for layer in entry.children("layers") for block in _read_layer(layer))
-    model = _model(name, family, blocks, entry)
-    if "quantization_config" in entry:
-        model = quantized(model, *quantization_of(entry.child("quantization_config")))
+    model = _as_stored(_model(name, family, blocks, entry), entry)
     stated = entry.number("parameters", model.parameters)
     if not math.isclose(stated, model.parameters, rel_tol=1e-6):
         entry.fail("parameters", f"states {stated:,.0f}, but the layers have {model.parameters:,.0f}")
@@ -106,6 +104,13 @@ def model_from_entry(name: str, entry: Fields) -> Model:
         return model
     aggregates = entry.child("aggregated_ops")
     return _warned(replace(model, scales=scales_of(model, read_aggregates(aggregates), aggregates)))
+
+
+def _as_stored(model: Model, entry: Fields) -> Model:
+    """The model with the storage of its published weights, if the entry has one."""
+    if "quantization_config" not in entry:
+        return model
+    return quantized(model, *quantization_of(entry.child("quantization_config")))
 
 
 def _warned(model: Model) -> Model:

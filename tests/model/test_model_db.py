@@ -18,10 +18,11 @@ from simsys.errors import ConfigError, UnknownNameError, UsageError
 from simsys.model.aggregates import STEPS
 from simsys.model.batch import Batch
 from simsys.model.cnn import build_resnet50
+from simsys.model.fields import Fields
 from simsys.model.huggingface import model_of, read_checkpoint
 from simsys.model.model import Block, Model
 from simsys.model.model_db import FILENAME, load_model, model_names
-from simsys.model.model_entry import ENTRY_KEYS, OPERATOR_KEYS
+from simsys.model.model_entry import ENTRY_KEYS, OPERATOR_KEYS, model_from_entry
 from simsys.model.operators import OperatorKind, Split
 from simsys.model.transformer import build_transformer
 from simsys.model.work import Precision, Work, forward_work
@@ -356,3 +357,10 @@ def test_a_file_that_is_no_model_db_is_refused(tmp_path):
         load_model("GPT2-Small", write(tmp_path, "[]"))
     with pytest.raises(UsageError, match="no model DB at"):
         load_model("GPT2-Small", [tmp_path / "absent"])
+
+
+@pytest.mark.parametrize("left_out", ["layers", "aggregated_ops"])
+def test_the_storage_of_weights_counts_with_layers_or_aggregates_alone(left_out):
+    entry = {key: value for key, value in DATABASE["DeepSeek-V3"].items() if key != left_out}
+    found = model_from_entry("DeepSeek-V3", Fields(entry))
+    assert found.quantization.weights == "fp8_block"
