@@ -17,6 +17,9 @@ EXAMPLES = {
     "memory": ("simsys memory training.yaml --remedies",),
     "collectives": ("simsys collectives training.yaml --op all_gather --sizes 1MiB..1GiB",),
     "topology": ("simsys topology cluster.yaml",),
+    "import-command": (
+        "simsys import-command 'vllm serve meta-llama/Llama-3.1-8B --max-num-seqs 64' --on dgx-h100 --out mine.yaml",
+    ),
     "import-trace": ("simsys import-trace requests.csv --rate-scale 2 --out faster.csv",),
     "import-topology": ("simsys import-topology topo.txt --name my-node --out .",),
     "chakra": ("simsys chakra export training.yaml --out traces",),

@@ -89,6 +89,7 @@ class RanksWithin(Correspondence):
         expert: The option with the expert-parallel degree.
         ranks: The option with the number of ranks; empty if there are as many as GPUs.
         balancer: The router module that deals requests to ranks.
+        whole: An option and its value with which every GPU has whole experts, whatever the degree.
     """
 
     tensor: str
@@ -96,6 +97,7 @@ class RanksWithin(Correspondence):
     expert: str
     ranks: str = ""
     balancer: str = "round_robin"
+    whole: tuple[str, Any] = ("", None)
     paths: ClassVar[tuple[str, ...]] = (TENSOR, ATTENTION, EXPERTS)
 
     @property
@@ -119,7 +121,9 @@ class RanksWithin(Correspondence):
 
     def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
         """The degrees."""
-        gpus, experts = options.get(self.tensor, 1), options.get(self.expert)
+        name, value = self.whole
+        gpus = options.get(self.tensor, 1)
+        experts = gpus if name and options.get(name) == value else options.get(self.expert)
         found = {} if experts is None else {EXPERTS: experts}
         if not options.get(self.flag):
             return {**({TENSOR: gpus} if self.tensor in options else {}), **found}

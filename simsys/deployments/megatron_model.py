@@ -105,6 +105,61 @@ def _arguments() -> dict[str, Options]:
     return {name: arguments for name, arguments in found.items() if arguments is not None}
 
 
+SIZES = {
+    "num-layers": "num_layers",
+    "hidden-size": "hidden_size",
+    "num-attention-heads": "num_attention_heads",
+    "num-query-groups": "num_key_value_heads",
+    "ffn-hidden-size": "intermediate_size",
+    "vocab-size": "vocab_size",
+}
+"""Arguments that are sizes of a model given by its sizes."""
+DISTINGUISHING = (
+    *SIZES,
+    "swiglu",
+    "num-experts",
+    "moe-router-topk",
+    "moe-ffn-hidden-size",
+    "kv-lora-rank",
+    "q-lora-rank",
+)
+"""Arguments by which decoders are distinguished; scripts leave others out."""
+POSITIONS = "max-position-embeddings"
+USUAL = ("ffn-hidden-size", "vocab-size")
+"""Of these, those that Megatron-LM derives from others or from the tokenizer."""
+
+
+def model_of_arguments(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The section ``model`` of the arguments of a script: a decoder of the model DB, or else its sizes.
+
+    What is assumed follows, since scripts leave the size of the vocabulary to the tokenizer.
+
+    Args:
+        options: Arguments by name, of which scripts leave many out.
+
+    Raises:
+        UsageError: Sizes are missing, or a mixture of experts is none of the model DB.
+    """
+    missing = [name for name in (*list(SIZES)[:3], "seq-length") if name not in options]
+    if missing:
+        raise UsageError(f"the command does not give {', '.join(f'--{name}' for name in missing)}")
+    found = [
+        name
+        for name, arguments in _arguments().items()
+        if all(options.get(key) == arguments.get(key) for key in DISTINGUISHING if key in options or key not in USUAL)
+    ]
+    if found:
+        name = max(found, key=lambda name: options.get(POSITIONS) == _arguments()[name][POSITIONS])
+        assumed = [] if "vocab-size" in options else [f"model.name: {name}, which has these sizes"]
+        return {"name": name, "sequence_length": options["seq-length"]}, assumed
+    if "num-experts" in options or "multi-latent-attention" in options:
+        raise UsageError("no model of the model DB has these sizes; other mixtures of experts cannot be read")
+    kind = "llama" if options.get("swiglu") else "gpt"
+    sizes = {setting: options[name] for name, setting in SIZES.items() if name in options}
+    assumed = [] if "vocab-size" in options else ["model.vocab_size: the usual one of simsys"]
+    return {"model_type": kind, **sizes, "sequence_length": options["seq-length"]}, assumed
+
+
 @dataclass(frozen=True)
 class DecoderArguments(Correspondence):
     """The sizes of a decoder of the model DB, and the length of training sequences."""

@@ -13,6 +13,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.deployments import targets
 from simsys.deployments.correspondence import Correspondence, Options
 from simsys.deployments.deployment import Deployment
+from simsys.deployments.launch import Launch
 from simsys.errors import UnknownNameError, UsageError
 
 
@@ -51,6 +52,7 @@ class Target:
             option.
         engine_releases: Releases of the engine that it runs, for `serving.engine_release`; by default `releases`.
         choose: Returns the target for a scenario, where the table depends on it.
+        launch: How people write its command; None if such commands are not read.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Target:
     reasons: Mapping[str, str] = field(default_factory=dict)
     engine_releases: Sequence[str] = ()
     choose: Callable[[SimulationConfig], Target] | None = None
+    launch: Launch | None = None
 
     def chosen(self, config: SimulationConfig) -> Target:
         """The target for a scenario."""

@@ -72,10 +72,14 @@ class Processes(Correspondence):
 
     def read(self, options: Mapping[str, Any], like: SimulationConfig) -> dict[str, Any]:
         """What other degrees leave."""
+        return {self.paths[0]: self.degree(options)}
+
+    def degree(self, options: Mapping[str, Any]) -> int:
+        """The data-parallel degree of these options."""
         degree: int = options[self.nodes] * options[self.per_node]
         for name in self.divisors:
             degree //= options.get(name, 1)
-        return {self.paths[0]: degree}
+        return degree
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,13 @@ from simsys.errors import UnknownNameError, UsageError
 from simsys.input_files import parse_json, read_text, unreadable, without_comments
 from simsys.json_places import JsonPlaces
 from simsys.model.fields import Fields
+from simsys.model.huggingface.quantization_config import quantization_of, quantized
 from simsys.model.model import Model
 from simsys.model.model_entry import model_from_entry
+from simsys.model.repository_names import quantised_name, spellings
 
 KIND = "model_db"
 FILENAME = "model_characteristics_db.json"
-TUNINGS = re.compile(r"[-_](instruct|chat|it|hf|base)(?=$|-v\d)", re.IGNORECASE)
-"""Parts of names of repositories: trained further, or stored in another way, with the same layers."""
 
 
 def load_model(name: str, paths: Sequence[str | Path] = ()) -> Model:
@@ -31,7 +32,8 @@ def load_model(name: str, paths: Sequence[str | Path] = ()) -> Model:
 
     Args:
         name: Its name or one of its aliases; case, spaces, dots and the signs ``-``, ``_`` and ``/`` do not matter. A
-            repository of Hugging Face counts without its owner and without the name of a tuning, such as Instruct.
+            repository of Hugging Face counts without its owner and without the name of a tuning, such as Instruct. The
+            name of a quantisation, such as FP8 or AWQ, says how its weights are stored (`repository_names`).
         paths: Model DB files, or folders that hold one, to look in before ``$SIMSYS_PATH`` and the shipped DB.
 
     Raises:
@@ -39,15 +41,25 @@ def load_model(name: str, paths: Sequence[str | Path] = ()) -> Model:
         UsageError: A file or the entry is wrong; the message says where.
     """
     versions = _versions(paths)
-    for wanted in map(_key, _spellings(name)):
+    if (found := _found(name, versions)) is not None:
+        return _model(*found)
+    quantised = quantised_name(name)
+    if quantised is not None and (found := _found(quantised[0], versions)) is not None:
+        return _quantised_model(*found, name)
+    known = {known for version in versions for known in _entries(*version)}
+    remedy = "any other model is read from its Hugging Face config: model: {huggingface: config.json}"
+    raise UnknownNameError("model", name, known, remedy)
+
+
+def _found(name: str, versions: Sequence[tuple[Path, int, int]]) -> tuple[Path, int, int, str] | None:
+    """Return the file with its version, and the name of the entry in it."""
+    for wanted in map(_key, spellings(name)):
         for names in (_own_names, _known_aliases):
             for version in versions:
                 own_name = names(*version).get(wanted)
                 if own_name is not None:
-                    return _model(*version, own_name)
-    known = {known for version in versions for known in _entries(*version)}
-    remedy = "any other model is read from its Hugging Face config: model: {huggingface: config.json}"
-    raise UnknownNameError("model", name, known, remedy)
+                    return (*version, own_name)
+    return None
 
 
 def model_names(paths: Sequence[str | Path] = ()) -> list[str]:
@@ -77,6 +89,16 @@ def _versions(paths: Sequence[str | Path]) -> list[tuple[Path, int, int]]:
 @lru_cache(maxsize=64)
 def _model(file: Path, changed_ns: int, nbytes: int, name: str) -> Model:
     return model_from_entry(name, _entry(file, changed_ns, nbytes, name))
+
+
+@lru_cache(maxsize=64)
+def _quantised_model(file: Path, changed_ns: int, nbytes: int, own_name: str, name: str) -> Model:
+    """Return a model with its weights stored as the name of its repository says."""
+    quantised = quantised_name(name)
+    assert quantised is not None  # it was found without the end of its name
+    model = _model(file, changed_ns, nbytes, own_name)
+    stored = quantized(model, *quantization_of(Fields(dict(quantised[1]))))
+    return replace(stored, notes=(*stored.notes, f"precision as the name {name} says"))
 
 
 @lru_cache(maxsize=8)
@@ -115,16 +137,6 @@ def _content(file: Path, changed_ns: int, nbytes: int) -> Fields:
 def _entry(file: Path, changed_ns: int, nbytes: int, name: str) -> Fields:
     content = _content(file, changed_ns, nbytes)
     return Fields(content.values[name], name, str(file), places=content.places, keys=(name,))
-
-
-def _spellings(name: str) -> Iterator[str]:
-    """A name, without the owner of a repository, and without the tuning, which leaves the layers as they are."""
-    yield name
-    short = name.rpartition("/")[2]
-    yield short
-    while (plain := TUNINGS.sub("", short)) != short:
-        yield plain
-        short = plain
 
 
 def _key(name: str) -> str:

@@ -16,6 +16,7 @@ PAGES = (
     "explanation/training.md",
     "how-to/analysis.md",
     "how-to/compare.md",
+    "how-to/emit.md",
     "how-to/validation.md",
     "tutorials/first-answer.md",
 )

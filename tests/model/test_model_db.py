@@ -106,6 +106,11 @@ def test_the_schema_knows_the_fields_of_the_code():
         ("meta-llama/Llama-3.1-8B-Instruct", "Llama-3.1-8B"),
         ("meta-llama/Llama-2-7b-chat-hf", "Llama-2-7B"),
         ("mistralai/Mixtral-8x7B-Instruct-v0.1", "Mixtral-8x7B"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "Mistral-7B"),
+        ("Qwen/Qwen3-30B-A3B-Thinking-2507", "Qwen3-30B-A3B"),
+        ("deepseek-ai/DeepSeek-R1-0528", "DeepSeek-V3"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "Llama-3.1-70B"),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", "Llama-3.1-70B"),
     ],
 )
 def test_names_do_not_depend_on_case_and_signs_and_have_aliases(given_name, name):

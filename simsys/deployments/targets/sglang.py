@@ -21,6 +21,7 @@ from simsys.deployments.correspondence import (
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.expert_parts import SGLANG, OfAllRanks, RanksWithin, ReplicasOrRanks
 from simsys.deployments.kv_parts import HiCache
+from simsys.deployments.launch import Launch
 from simsys.deployments.serving_parts import (
     OUTSIDE,
     POOLS,
@@ -135,7 +136,7 @@ TABLE: tuple[Correspondence, ...] = (
     OneNode(),
     Fixed("serving.engine", "sglang"),
     Checkpoint("model-path"),
-    RanksWithin("tp-size", "enable-dp-attention", "ep-size", ranks="dp-size"),
+    RanksWithin("tp-size", "enable-dp-attention", "ep-size", ranks="dp-size", whole=("moe-a2a-backend", "deepep")),
     Option("parallelism.pp_stages", "pp-size"),
     ReplicasOrRanks("dp-size", "round_robin", (("load-balance-method", "round_robin"),), flag="enable-dp-attention"),
     WEIGHTS,
@@ -169,6 +170,34 @@ def _parse(files: Mapping[str, str]) -> dict[str, Any]:
     return options_of(command_words(files["serve.sh"])[len(COMMAND) :])
 
 
+LAUNCH = Launch(
+    starts=(("-m", "sglang.launch_server"), ("sglang", "serve")),
+    other_names={
+        "model": "model-path",
+        **dict.fromkeys(("tp", "tensor-parallel-size"), "tp-size"),
+        **dict.fromkeys(("dp", "data-parallel-size"), "dp-size"),
+        **dict.fromkeys(("pp", "pipeline-parallel-size"), "pp-size"),
+        **dict.fromkeys(("ep", "expert-parallel-size"), "ep-size"),
+    },
+    other_values={
+        "dtype": {"half": "float16", "float": "float32"},
+        "kv-cache-dtype": {"bf16": "bfloat16", "fp8_e5m2": "fp8_e4m3"},
+        "schedule-policy": {"fcfs": "auto"},
+    },
+    without_effect=frozenset(
+        {
+            *("host", "port", "*api-key", "served-model-name", "trust-remote-code", "tokenizer-*", "*revision"),
+            *("download-dir", "load-format", "*chat-template*", "tool-*", "*reasoning-parser*", "*log-*", "*metrics*"),
+            *("*seed", "watchdog-timeout", "dist-*", "nnodes", "node-rank", "nccl-port", "*warmup*", "device"),
+            *("base-gpu-id", "gpu-id-step", "enable-p2p-check", "model-loader-extra-config", "weight-loader-*"),
+            *("fastapi-root-path", "sampling-defaults", "enable-cache-report", "show-time-cost", "crash-dump-folder"),
+        }
+    ),
+    hides={"quantization": ("dtype",)},
+    config=("config",),
+)
+
+
 TARGET = Target(
     name="sglang",
     tool="SGLang",
@@ -190,4 +219,5 @@ TARGET = Target(
         "serving.kv_cache_memory_bytes": "cannot be expressed; give num_gpu_blocks_override or gpu_memory_utilization",
         **POOLS,
     },
+    launch=LAUNCH,
 )

@@ -18,12 +18,12 @@ from simsys.deployments.correspondence import (
     switch,
 )
 from simsys.deployments.deployment import Deployment
+from simsys.deployments.megatron_launch import LAUNCH, LAUNCHER, MICRO, PROCESSES, WHOLE
 from simsys.deployments.megatron_model import DecoderArguments
 from simsys.deployments.shell import command_words, options_of, script
 from simsys.deployments.target import EmittedFile, Target
-from simsys.deployments.training_parts import HEAD_NODE, OUTSIDE, SECTIONS, Batch, Processes
+from simsys.deployments.training_parts import HEAD_NODE, OUTSIDE, SECTIONS, Batch
 
-LAUNCHER = ("nnodes", "nproc-per-node")
 MEETING = ("rdzv-backend", "rdzv-endpoint", "rdzv-id")
 PROGRAM = "pretrain_gpt.py"
 FILE = "train.sh"
@@ -174,9 +174,6 @@ class Recomputation(Correspondence):
         return {self.paths[0]: modules if isinstance(modules, list) else [modules]}
 
 
-PROCESSES = Processes(
-    *LAUNCHER, ("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size")
-)
 TABLE: tuple[Correspondence, ...] = (
     PROCESSES,
     DecoderArguments(),
@@ -197,7 +194,7 @@ TABLE: tuple[Correspondence, ...] = (
     StageLayers(),
     Choice("parallelism.order", {"tp-cp-ep-dp-pp": {}, "tp-cp-ep-pp-dp": {"use-tp-pp-dp-mapping": True}}),
     DataParallelism(),
-    Batch("micro-batch-size", "global-batch-size", PROCESSES),
+    Batch(MICRO, WHOLE, PROCESSES),
     Option("training.num_iterations", "train-iters", default=10),
     Choice(
         "training.precision",
@@ -263,4 +260,5 @@ TARGET = Target(
     parse=lambda files: launch_options(files[FILE]),
     sections=SECTIONS,
     outside=OUTSIDE,
+    launch=LAUNCH,
 )

@@ -20,6 +20,7 @@ from simsys.deployments.correspondence import (
 )
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.expert_parts import TRTLLM, RanksWithin
+from simsys.deployments.launch import Launch
 from simsys.deployments.nesting import flat, nested
 from simsys.deployments.serving_parts import (
     OUTSIDE,
@@ -149,6 +150,27 @@ def _parse(files: Mapping[str, str]) -> dict[str, Any]:
     return {"model": words[1], **line, **more}
 
 
+LAUNCH = Launch(
+    starts=(("trtllm-serve", "serve"), ("trtllm-serve",)),
+    positional="model",
+    other_names={
+        "tensor_parallel_size": "tp_size",
+        "pipeline_parallel_size": "pp_size",
+        "moe_expert_parallel_size": "ep_size",
+        "kv_cache_free_gpu_memory_fraction": "kv_cache_config.free_gpu_memory_fraction",
+        "free_gpu_memory_fraction": "kv_cache_config.free_gpu_memory_fraction",
+    },
+    without_effect=frozenset(
+        {
+            *("host", "port", "backend", "log-level", "trust-remote-code", "tokenizer", "*revision", "tool-parser"),
+            *("reasoning-parser", "served-model-name", "print-iter-log", "enable-iter-perf-stats", "cluster-size"),
+            *("gpus-per-node", "metadata-server-config-file", "server-role", "*chat-template*", "num-nodes"),
+        }
+    ),
+    config=(EXTRA, "config"),
+)
+
+
 TARGET = Target(
     name="trtllm",
     tool="TensorRT-LLM",
@@ -170,4 +192,5 @@ TARGET = Target(
         "serving.lora": "cannot be expressed here, as TensorRT-LLM wants the path of each adapter",
         **POOLS,
     },
+    launch=LAUNCH,
 )

@@ -14,6 +14,7 @@ from simsys.deployments.correspondence import Choice, Correspondence, Fixed, Opt
 from simsys.deployments.deployment import Deployment
 from simsys.deployments.expert_parts import VLLM, RanksBeside
 from simsys.deployments.kv_parts import OffloadingConnector
+from simsys.deployments.launch import Launch
 from simsys.deployments.serving_parts import (
     OUTSIDE,
     POOLS,
@@ -169,6 +170,46 @@ def _parse(files: Mapping[str, str]) -> dict[str, Any]:
     return options
 
 
+LAUNCH = Launch(
+    starts=(("vllm", "serve"), ("-m", "vllm.entrypoints.openai.api_server"), ("vllm/vllm-openai*",)),
+    positional="model",
+    other_names={
+        "tp": "tensor-parallel-size",
+        "pp": "pipeline-parallel-size",
+        "dp": "data-parallel-size",
+        "ep": "enable-expert-parallel",
+        "q": "quantization",
+        "cc": COMPILATION,
+        "model-tag": "model",
+    },
+    other_values={
+        "dtype": {"half": "float16", "float": "float32"},
+        "kv-cache-dtype": {"fp8_e4m3": "fp8"},
+        "scheduling-policy": {"fcfs": "auto"},
+    },
+    without_effect=frozenset(
+        {
+            *("host", "port", "uds", "api-key", "served-model-name", "trust-remote-code", "tokenizer*", "*revision"),
+            *("download-dir", "load-format", "*chat-template*", "tool-*", "enable-auto-tool-choice"),
+            *("*reasoning-parser*", "data-parallel-size-local"),
+            *("*log-*", "*-log", "*logging*", "uvicorn-*", "ssl-*", "allow*", "root-path", "middleware", "seed"),
+            *("hf-token", "hf-config-path", "config-format", "*generation-config", "response-role", "lora-modules"),
+            *("distributed-executor-backend", "master-*", "nnodes", "node-rank", "headless"),
+            *("data-parallel-address", "data-parallel-rpc-port", "data-parallel-backend", "data-parallel-start-rank"),
+            *("max-parallel-loading-workers", "worker-*", "*metrics*", "otlp-*", "collect-detailed-traces"),
+            *("disable-fastapi-docs", "ignore-patterns", "safetensors-load-strategy", "model-loader-extra-config"),
+            *("use-tqdm-on-load", "enable-sleep-mode", "prefix-caching-hash-algo", "return-tokens-as-token-ids"),
+            *("enable-prompt-tokens-details", "enable-server-load-tracking", "enable-force-include-usage", "device"),
+            *("profiler-config", "kv-events-config", "swap-space"),
+        }
+    ),
+    hides={"quantization": ("dtype",)},
+    config=("config",),
+    sizes=True,
+    nested=True,
+)
+
+
 TARGET = Target(
     name="vllm",
     tool="vLLM",
@@ -189,4 +230,5 @@ TARGET = Target(
         "serving.preemption": "swap cannot be expressed, as preempted requests are recomputed",
         **POOLS,
     },
+    launch=LAUNCH,
 )

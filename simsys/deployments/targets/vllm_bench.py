@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from simsys.config.experiment import SimulationConfig
 from simsys.deployments.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.deployments.deployment import Deployment
+from simsys.deployments.launch import Launch
 from simsys.deployments.serving_parts import Checkpoint
 from simsys.deployments.traffic_parts import (
     Lengths,
@@ -112,16 +113,36 @@ TABLE: tuple[Correspondence, ...] = (
 )
 
 
-TARGET = load_generator(
-    name="vllm-bench",
-    tool="vLLM",
-    releases=("0.22",),
-    sources=(
-        "https://docs.vllm.ai/en/v0.11.2/cli/bench/serve/",
-        "https://docs.vllm.ai/en/latest/cli/bench/serve/",
+LAUNCH = Launch(
+    starts=(("vllm", "bench", "serve"), ("*benchmark_serving.py",)),
+    other_names={"input-len": "random-input-len", "output-len": "random-output-len"},
+    without_effect=frozenset(
+        {
+            *("base-url", "host", "port", "endpoint", "endpoint-type", "backend", "*header*", "dataset-name"),
+            *("save-*", "append-result", "result-*", "metadata", "*seed", "tokenizer*", "trust-remote-code", "label"),
+            *("percentile-metrics", "metric-percentiles", "disable-tqdm", "ignore-eos", "*request-id*", "num-warmups"),
+            "insecure",
+            *("served-model-name", "ready-check-timeout-sec", "profile", "temperature", "top-p", "top-k"),
+        }
     ),
-    table=TABLE,
-    command=COMMAND,
-    unmodelled=UNMODELLED,
-    more_sections=("slo",),
+    defaults={"random-input-len": 1024, "random-output-len": 128, "num-prompts": 1000, RATE: float("inf")},
+    only={"dataset-name": ("random",)},
+)
+
+
+TARGET = replace(
+    load_generator(
+        name="vllm-bench",
+        tool="vLLM",
+        releases=("0.22",),
+        sources=(
+            "https://docs.vllm.ai/en/v0.11.2/cli/bench/serve/",
+            "https://docs.vllm.ai/en/latest/cli/bench/serve/",
+        ),
+        table=TABLE,
+        command=COMMAND,
+        unmodelled=UNMODELLED,
+        more_sections=("slo",),
+    ),
+    launch=LAUNCH,
 )
