@@ -64,6 +64,13 @@ def engine_warnings(engine: EngineProfile, gpus: Iterable[GpuProfile], path: str
             yield Problem(reason, path)
 
 
+def doubts(gpus: Iterable[GpuProfile]) -> Iterator[Problem]:
+    """Warnings about GPUs on which predictions of serving are doubtful."""
+    for gpu in gpus:
+        if gpu.doubt is not None:
+            yield Problem(f"{gpu.name}: {' '.join(gpu.doubt.split())}", "hardware")
+
+
 def _listed(names: list[str], conjunction: str) -> str:
     """Join names to a phrase.
 

@@ -12,7 +12,7 @@ from simpy.events import Event
 
 from simsys.build.cluster import Cluster
 from simsys.build.economics import economic_assumptions, rates_of
-from simsys.build.engine_support import engine_warnings
+from simsys.build.engine_support import doubts, engine_warnings
 from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import model_warnings
 from simsys.build.modules import SCHEDULER_LIMITS, module_options
@@ -124,6 +124,7 @@ class ServingJob(ServingMemory):
         return [
             *self.cluster.warnings,
             *engine_warnings(self.engine, self.cluster.gpu_profiles, "serving.engine"),
+            *doubts(self.cluster.gpu_profiles),
             *model_warnings(self.config.model, self.model),
             *precision_warnings(self.settings, self.model),
             *self.doubts,

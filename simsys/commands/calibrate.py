@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     help="Runs used of a group of 100; grows with the root.",
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of simulating processes.")
+@click.option("--only", metavar="PROFILE", multiple=True, help="Fit this GPU, node or engine alone. Repeatable.")
 @click.option("--page", type=click.Path(path_type=Path), help="Write a page about the errors, as Markdown.")
 @click.option(
     "--notes", type=click.Path(path_type=Path), help="YAML with the known causes of errors, by group, for the page."
@@ -36,7 +37,14 @@ if TYPE_CHECKING:
 @JSON
 @common
 def calibrate(
-    files: Sequence[Path], out: Path, rows: int, jobs: int, page: Path | None, notes: Path | None, as_json: bool
+    files: Sequence[Path],
+    out: Path,
+    rows: int,
+    jobs: int,
+    only: Sequence[str],
+    page: Path | None,
+    notes: Path | None,
+    as_json: bool,
 ) -> None:
     """Calibrate profile parameters that data sheets do not specify against the measured runs in FILES.
 
@@ -54,7 +62,8 @@ def calibrate(
 
     names, as_of = [file.name for file in files], datetime.now(UTC).date()
     cases, kernels = _read(files)
-    command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else [])])
+    chosen = [word for name in only for word in ("--only", name)]
+    command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else []), *chosen])
     if cases:
         with CountedProgress("calibrate, this round", "runs") as progress:
             found = fit_profiles(
@@ -66,6 +75,7 @@ def calibrate(
                 rows_of_a_group=rows,
                 jobs=jobs,
                 progress=progress,
+                only=only,
             )
         written = found.write(out)
         if page is not None:
@@ -75,12 +85,16 @@ def calibrate(
     else:
         written = write_kernel_fits(out, kernels, tables=names, command=command, as_of=as_of)
         text, facts = kernel_text(kernels), {"kernels": kernel_dicts(kernels)}
+    _answer(text, facts, written, as_json=as_json)
+
+
+def _answer(text: str, facts: Mapping[str, Any], written: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         answer_json({"calibration": facts, "files": [str(path) for path in written]})
-    else:
-        answer(text)
-        for path in written:
-            say(f"wrote {path}")
+        return
+    answer(text)
+    for path in written:
+        say(f"wrote {path}")
 
 
 def _read(files: Sequence[Path]) -> tuple[list[Case], list[KernelFit]]:

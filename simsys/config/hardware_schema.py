@@ -192,6 +192,7 @@ class GpuProfile(Profile):
             tail. One time, or a time for each dtype or ``default``.
         kernel_gap: Time that a serving step loses between kernels, divided by `per_layer` of the engine (an A100);
             left out, 1.
+        doubt: Why predictions of serving on it are doubtful; each run says it as a warning.
         matrix_unit: Edge of its systolic arrays in elements; products are padded to multiples of it. Left out for
             small matrix units, as of GPUs.
     """
@@ -213,6 +214,7 @@ class GpuProfile(Profile):
     kernel_floor: dict[KernelKind, Floors] = Field(default_factory=dict)
     kernel_gap: Annotated[float, Field(strict=True, ge=0.1, le=10)] | None = None
     matrix_unit: Annotated[int, Field(strict=True, ge=1, le=4096)] | None = None
+    doubt: Annotated[str, Field(min_length=1)] | None = None
 
     @property
     def software_platform(self) -> str | None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 from simsys.config.expected_errors import BY_REGIME, FILENAME
 from simsys.config.expected_losses import FILENAME as LOSSES
-from simsys.config.hardware import Named, without_fits_to
+from simsys.config.hardware import Kind, Named, profile_names, without_fits_to
 from simsys.config.loader import deep_merge
-from simsys.errors import UsageError
+from simsys.errors import UnknownNameError, UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import Coefficient
 from simsys.fidelity.errors import Errors, errors_of
-from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect
+from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect, with_errors_of
 from simsys.fidelity.fit import Fit, fit, unseen
 from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
 from simsys.fidelity.predict import Overlay, Progress, Simulations
@@ -80,6 +80,7 @@ class Calibration:
         tables: The names of the tables.
         command: The command line.
         as_of: The date.
+        only: Names of the profiles that were fitted; empty if all were.
     """
 
     parts: Sequence[Part]
@@ -90,6 +91,7 @@ class Calibration:
     tables: Sequence[str]
     command: str
     as_of: date
+    only: Collection[str] = ()
 
     @cached_property
     def documents(self) -> dict[Named, dict[str, Any]]:
@@ -103,10 +105,14 @@ class Calibration:
     def write(self, folder: Path) -> list[Path]:
         """Write the fits into ``fits/`` below a folder of hardware profiles.
 
+        If only some profiles were fitted, the errors of their GPUs replace those in the folder, and other errors stay.
+
         Raises:
             OutputError: If that fails.
         """
         files = write_fits(folder, self.documents, self.command, self.as_of)
+        if self.only:
+            return files + self._write_own_errors(folder / "fits")
         head = f"# Errors on rows held out of the fit, by `{self.command}`, {self.as_of}.\n"
         texts = {
             FILENAME: yaml_text(errors_to_expect(self.unseen, self.read)),
@@ -114,6 +120,16 @@ class Calibration:
             LOSSES: yaml_text(losses_to_expect(self.unseen)),
         }
         return files + write_files(folder / "fits", {name: _writer(head + text) for name, text in texts.items()})
+
+    def _write_own_errors(self, folder: Path) -> list[Path]:
+        """Write the errors on the GPUs that were fitted among those of a folder."""
+        own = {
+            family: {gpu: errors for gpu, errors in gpus.items() if gpu in self.only}
+            for family, gpus in errors_to_expect(self.unseen, self.read).items()
+        }
+        known = {family: gpus for family, gpus in own.items() if gpus}
+        found = with_errors_of(folder / FILENAME, known, f"`{self.command}`, {self.as_of}.")
+        return [] if found is None else write_files(folder, {FILENAME: _writer(found)})
 
     def _provenance(self, part: Part, named: Named) -> dict[str, Any]:
         _, after, unseen_ = part.errors(named)
@@ -181,33 +197,35 @@ def calibrate(
     rows_of_a_group: int = 10,
     jobs: int = 1,
     progress: Progress | None = None,
+    only: Collection[str] = (),
 ) -> Calibration:
     """Fit all coefficients on which the cases depend.
 
-    Links are fitted to collectives first, everything else to training and serving. Coefficients are held near the
-    profiles without earlier fits to these tables, and fits without some rows begin there, since earlier fits have seen
-    the held-out rows. The fit to all rows begins with the earlier fits.
+    Links are fitted to collectives first, the rest to training and serving. Coefficients are held near the profiles
+    without earlier fits to these tables, and fits without some rows begin there. Other fits begin with earlier ones.
 
     Args:
         cases: Measured runs.
         kernels: Fits to tables of kernels, which stay fixed.
         tables: The names of the tables of the cases.
-        command: The command line, written into the fits.
-        as_of: The date, written into the fits.
+        command: The command line, and
+        as_of: the date, written into the fits.
         rows_of_a_group: Sampled runs of a hundred runs of one group, GPU and engine (`sample`).
         jobs: Number of processes.
         progress: Called after each run of a round of simulations.
+        only: Names of the profiles that are fitted; all that the cases read if empty.
 
     Raises:
-        UsageError: If there are too few rows, or they do not vary.
+        UsageError: If there are too few rows, or they do not vary; or there is no profile of a name.
     """
+    _check_names(only)
     parts, left_out, found = list[Part](), dict[str, str](), dict[str, Prediction]()
     base: Overlay = overlay_of(kernels)
     with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
         for families in FITTED_TOGETHER:
             own = [case for case in cases if case.family in families]
             try:
-                part = _part(own, base, rows_of_a_group, simulations) if own else None
+                part = _part(own, base, rows_of_a_group, simulations, only) if own else None
             except UsageError as why:
                 left_out[" and ".join(families)] = str(why)
                 found.update((each.case.id, each) for each in simulations.predict(own, base))
@@ -219,12 +237,23 @@ def calibrate(
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     if not parts:
         raise UsageError("; ".join(left_out.values()))
-    return Calibration(parts, left_out, [found[case.id] for case in cases], read, kernels, tables, command, as_of)
+    blind = [found[case.id] for case in cases]
+    return Calibration(parts, left_out, blind, read, kernels, tables, command, as_of, only)
 
 
-def _part(cases: Sequence[Case], base: Overlay, rows_of_a_group: int, simulations: Simulations) -> Part:
+def _check_names(only: Collection[str]) -> None:
+    """Refuse names of profiles that there are not."""
+    known = [name for kind in get_args(Kind) for name in profile_names(kind)]
+    for name in only:
+        if name not in known:
+            raise UnknownNameError("profile", name, known)
+
+
+def _part(
+    cases: Sequence[Case], base: Overlay, rows_of_a_group: int, simulations: Simulations, only: Collection[str]
+) -> Part:
     """Fit the coefficients on which some cases depend, over settings that stay fixed."""
-    problem = Problem(sample(cases, rows_of_a_group, simulations), simulations, base, warm=True)
+    problem = Problem(sample(cases, rows_of_a_group, simulations), simulations, base, warm=True, only=only)
     fitted = fit(problem, draws=DRAWS)
     tested = unseen(problem, cases, simulations)
     before, after = (simulations.predict(problem.cases, overlay) for overlay in (base, fitted.overlay))

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from simsys.build.regimes import regimes_of
 from simsys.config.expected_errors import ALL, load_of
 from simsys.config.hardware import Named
@@ -42,6 +44,28 @@ def errors_to_expect(predictions: Sequence[Prediction], read: Sequence[frozenset
             for name in (ALL, *_gpus(profiles)):
                 rows.setdefault((each.case.family, name, each.case.metric), []).append(each)
     return _document({place: own for place, own in rows.items() if len(own) >= FEWEST})
+
+
+def with_errors_of(path: Path, own: Mapping[str, Mapping[str, Any]], source: str) -> str | None:
+    """Return a file of `errors_to_expect` with other errors of some GPUs.
+
+    Args:
+        path: The file; there may be none.
+        own: By family and GPU, the errors.
+        source: What they come from, for a comment at the top.
+
+    Returns:
+        The text; None without errors.
+    """
+    if not own:
+        return None
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    about = f"# Of {', '.join(sorted({gpu for gpus in own.values() for gpu in gpus}))} by"
+    comments = [line for line in text.splitlines() if line.startswith("#") and not line.startswith(about)]
+    found: dict[str, Any] = yaml.safe_load(text) or {}
+    for family, gpus in own.items():
+        found[family] = dict(sorted({**found.get(family, {}), **gpus}.items()))
+    return "\n".join([*comments, f"{about} {source}", yaml_text(found)])
 
 
 def errors_by_regime(predictions: Sequence[Prediction], read: Sequence[frozenset[Named]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ class Problem:
         base: Settings of profiles that stay fixed during the fit.
         free: The numbers that may be fitted.
         warm: Whether the fit to all rows begins with the values of earlier fits, so that it ends sooner.
+        only: Names of the profiles that are fitted; all that the cases read if empty.
 
     Raises:
         UsageError: If there are too few rows, or they do not vary.
@@ -65,6 +66,7 @@ class Problem:
         free: Sequence[Free] = FREE,
         *,
         warm: bool = False,
+        only: Collection[str] = (),
     ) -> None:
         self._simulations, self._base = simulations, base or {}
         found = simulations.predict(cases, self._base)
@@ -74,7 +76,8 @@ class Problem:
             raise UsageError(f"a fit needs at least {FEWEST_ROWS} rows that can be predicted, not {len(self.cases)}")
         self.read = [simulations.profiles(case.run) for case in self.cases if case.run is not None]
         with overlaid(self._base):
-            candidates = coefficients_of(frozenset().union(*self.read), free)
+            named = frozenset().union(*self.read)
+            candidates = coefficients_of([each for each in named if not only or each[1] in only], free)
         self.weights = _weights(self.cases)
         places = np.array([to_unit(each, each.start) for each in candidates])
         first = _earlier(candidates, free) if warm else places

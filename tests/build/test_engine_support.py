@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simsys import DistributedAISimulator, SimulationConfig
-from simsys.build.engine_support import GPUS_OF, alternatives, unsupported
+from simsys.build.engine_support import GPUS_OF, alternatives, doubts, unsupported
 from simsys.build.rules.engine import engines
 from simsys.check import check_config, check_file
 from simsys.config.hardware import load_engine, load_gpu, profile_names
@@ -139,3 +139,13 @@ def test_a_run_from_python_refuses_what_a_check_refuses() -> None:
     message = r"serving.engine: lmdeploy runs on NVIDIA GPUs, not on MI300X of AMD \(ROCm\)"
     with pytest.raises(ConfigError, match=message):
         DistributedAISimulator(serving({"gpu": "MI300X"}, "lmdeploy")).run()
+
+
+def test_a_gpu_with_a_single_doubtful_source_says_so_in_serving() -> None:
+    doubtful = {"extends": "MI300X", "name": "x", "doubt": "its figures are\n  guesses"}
+    found = DistributedAISimulator(serving({"gpu": doubtful}, "vllm")).run().warnings
+    assert "hardware: x: its figures are guesses" in found
+    assert not any(
+        "MI300X" in each for each in DistributedAISimulator(serving({"gpu": "MI300X"}, "vllm")).run().warnings
+    )
+    assert any("LLM-Inference-Bench" in each.message for each in doubts([load_gpu("MI250")]))

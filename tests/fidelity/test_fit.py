@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
-from simsys.errors import UsageError
+from simsys.errors import UnknownNameError, UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate
 from simsys.fidelity.case import Case, Figures, Prediction, Unsupported
 from simsys.fidelity.coefficients import SERVING, STORED, coefficients_of, from_unit, settings, to_unit
@@ -321,6 +322,32 @@ def test_a_fit_that_does_not_predict_rows_it_has_not_seen_is_not_kept(
     before = {each.case.id: each.predicted for each in part.before}
     assert {each.case.id: each.predicted for each in found.unseen if each.case.id in before} == before
     assert "Not kept" in calibration_text(found)
+
+
+def test_only_named_profiles_are_fitted_and_other_errors_stay(tmp_path: Path) -> None:
+    given = {"tables": ["mine.csv"], "as_of": date(2026, 11, 22), "rows_of_a_group": 100}
+    found = calibrate(cases(VARIED), command="simsys calibrate mine.csv", only=["A100-SXM-80GB"], **given)
+    assert set(found.documents) == {("gpu", "A100-SXM-80GB")}
+    errors = tmp_path / "fits" / "expected_errors.yaml"
+    errors.parent.mkdir()
+    errors.write_text(
+        "# Of all by another command.\nserving:\n  all:\n    e2e_s: {rows: 9}\n  T4:\n    e2e_s: {rows: 8}\n"
+    )
+    for _ in range(2):
+        names = [path.name for path in found.write(tmp_path)]
+        assert names == ["A100-SXM-80GB.yaml", "expected_errors.yaml"]
+        text = errors.read_text()
+        assert text.splitlines()[:2] == [
+            "# Of all by another command.",
+            "# Of A100-SXM-80GB by `simsys calibrate mine.csv`, 2026-11-22.",
+        ]
+        known = yaml.safe_load(text)["serving"]
+        assert (known["all"], known["T4"]) == ({"e2e_s": {"rows": 9}}, {"e2e_s": {"rows": 8}})
+        assert list(known) == ["A100-SXM-80GB", "T4", "all"]
+    with pytest.raises(UnknownNameError, match="unknown profile 'A100-SXM', did you mean '"):
+        calibrate(cases(VARIED), command="", only=["A100-SXM"], **given)
+    with pytest.raises(UsageError, match="no coefficient can be fitted"):
+        calibrate(cases(VARIED), command="", only=["T4"], **given)
 
 
 @pytest.mark.slow
