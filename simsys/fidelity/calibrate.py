@@ -208,8 +208,8 @@ def calibrate(
         cases: Measured runs.
         kernels: Fits to tables of kernels, which stay fixed.
         tables: The names of the tables of the cases.
-        command: The command line, and
-        as_of: the date, written into the fits.
+        command: The command line, written into the fits.
+        as_of: The date, written into the fits.
         rows_of_a_group: Sampled runs of a hundred runs of one group, GPU and engine (`sample`).
         jobs: Number of processes.
         progress: Called after each run of a round of simulations.
@@ -225,18 +225,16 @@ def calibrate(
         for families in FITTED_TOGETHER:
             own = [case for case in cases if case.family in families]
             try:
-                part = _part(own, base, rows_of_a_group, simulations, only) if own else None
+                parts += [_part(own, base, rows_of_a_group, simulations, only)] if own else []
             except UsageError as why:
                 left_out[" and ".join(families)] = str(why)
-                found.update((each.case.id, each) for each in simulations.predict(own, base))
+                found |= {each.case.id: each for each in simulations.predict(own, base)}
                 continue
-            if part is not None:
-                parts.append(part)
-                found.update((each.case.id, each) for each in part.unseen)
-                base = part.fit.overlay if part.helps else base
+            base = parts[-1].fit.overlay if own and parts[-1].helps else base
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     if not parts:
         raise UsageError("; ".join(left_out.values()))
+    found |= {each.case.id: each for part in parts for each in part.unseen}
     blind = [found[case.id] for case in cases]
     return Calibration(parts, left_out, blind, read, kernels, tables, command, as_of, only)
 
