@@ -31,9 +31,10 @@ def import_command(
 ) -> None:
     """Make an experiment of the COMMAND that starts a server, and of the one that sends traffic to it.
 
-    A COMMAND is a script, '-' for standard input, or the words of the command in quotation marks: vllm serve, docker
-    run with vllm/vllm-openai, sglang.launch_server, trtllm-serve, and vllm bench serve for the traffic. Variables that
-    a script does not set are those of the environment. Options that are not read are listed.
+    A COMMAND is a script, a manifest of Kubernetes or Docker Compose, '-' for standard input, or the words of the
+    command in quotation marks: vllm serve, docker run with vllm/vllm-openai, sglang.launch_server, trtllm-serve,
+    torchrun with pretrain_gpt.py, and vllm bench serve for the traffic. Variables that a script does not set are those
+    of the environment. Options that are not read are listed.
     """
     from pydantic import ValidationError
 

@@ -15,6 +15,7 @@ from simsys.config.hardware import is_known, load_gpu, load_node, profile_names
 from simsys.deployments.correspondence import Fixed
 from simsys.deployments.deployment import model_of_checkpoint
 from simsys.deployments.launch import Launch
+from simsys.deployments.manifests import is_manifest, manifest_commands
 from simsys.deployments.nesting import nested
 from simsys.deployments.serving_parts import Checkpoint
 from simsys.deployments.shell_words import commands_of
@@ -102,7 +103,8 @@ def import_commands(
     """Return the scenario of the server that commands start, under the traffic that they send.
 
     Args:
-        texts: Scripts or single commands. Together they start one server, and may send traffic to it.
+        texts: Scripts, single commands, or manifests of containers. Together they start one server, and may send
+            traffic to it.
         hardware: Name of a node or GPU profile; the degrees of parallelism give the number of GPUs.
         folder: Where models and files of options are looked for.
         environment: Variables that scripts do not set.
@@ -144,7 +146,8 @@ def launched_tools() -> list[Target]:
 
 
 def _commands(text: str, folder: Path, environment: Mapping[str, str]) -> Iterator[_Command]:
-    for words in commands_of(text, environment):
+    read = manifest_commands if is_manifest(text) else commands_of
+    for words in read(text, environment):
         for tool in launched_tools():
             launch = tool.launch
             arguments = None if launch is None else launch.arguments(words)
