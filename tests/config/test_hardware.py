@@ -36,10 +36,22 @@ SHIPPED = [(kind, name) for kind in ("gpu", "node", "fabric", "engine") for name
 GPUS = profile_names("gpu")
 NODES = profile_names("node")
 UNPRICED = {"A100-PCIE", "GH200-96GB", "Gaudi2", "Gaudi3", "H100-SXM-350W", "H20", "MI250", "MI325X", "RTX-5090"}
-UNPRICED |= {"Arc-Pro-B60", "Max-1550", "TPU-v5p", "TPU-v6e", "TPU-v7x", "Trainium2"}
-UNEVEN = {"B300", "GB300", "Gaudi3", "RTX-4090", "RTX-5090", "Trainium2"}
+UNPRICED |= {
+    "A40",
+    "H200-NVL",
+    "RTX-3090",
+    "RTX-6000-Ada",
+    "Arc-Pro-B60",
+    "Max-1550",
+    "TPU-v5p",
+    "TPU-v6e",
+    "TPU-v7x",
+    "Trainium2",
+}
+UNEVEN = {"B300", "GB300", "Gaudi3", "RTX-3090", "RTX-4090", "RTX-5090", "Trainium2"}
 """Blackwell Ultra traded 8-bit integers for 4-bit floats, GeForce halves sums in fp32, others are as fast in 8 bit."""
 CARDS = {"A10", "A10G", "L4", "L40S", "RTX-4090", "RTX-5090", "RTX-A6000", "RTX-PRO-6000", "T4", "Arc-Pro-B60"}
+CARDS |= {"A40", "RTX-3090", "RTX-6000-Ada"}
 """GPUs with graphics memory."""
 
 HBM_BYTES_PER_S = (0.9e12, 8e12)
