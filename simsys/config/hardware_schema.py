@@ -29,7 +29,7 @@ from simsys.units import (
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
-UNSOURCED = frozenset({"name", "aliases", "vendor", "sources", "fits", "price"})
+UNSOURCED = frozenset({"name", "aliases", "doubt", "vendor", "sources", "fits", "price"})
 """Fields that need no entry in `sources`; a price has its own source."""
 
 
