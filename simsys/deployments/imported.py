@@ -15,7 +15,7 @@ from simsys.config.hardware import is_known, load_gpu, load_node, profile_names
 from simsys.deployments.correspondence import Fixed
 from simsys.deployments.deployment import model_of_checkpoint
 from simsys.deployments.launch import Launch
-from simsys.deployments.manifests import is_manifest, manifest_commands
+from simsys.deployments.manifests import ContainerCommand, is_manifest, manifest_commands
 from simsys.deployments.nesting import nested
 from simsys.deployments.serving_parts import Checkpoint
 from simsys.deployments.shell_words import commands_of
@@ -63,11 +63,12 @@ class Imported:
 
 @dataclass(frozen=True)
 class _Command:
-    """A command of a known tool."""
+    """A command of a known tool, and how many copies of it run."""
 
     tool: Target
     launch: Launch
     options: dict[str, Any]
+    replicas: Any = 1
 
     @property
     def starts_server(self) -> bool:
@@ -129,6 +130,7 @@ def import_commands(
     read = [_read(command, like) for command in (server, *senders)]
     _remove_invalid(base, read)
     data, more = _scenario(base, read)
+    _replicate(data, server.replicas, read[0].unread)
     degrees = SimulationConfig.model_validate(data).parallelism
     data["hardware"] = _hardware(hardware, degrees.shards * (degrees.dp_degree or 1))
     return Imported(
@@ -146,16 +148,19 @@ def launched_tools() -> list[Target]:
 
 
 def _commands(text: str, folder: Path, environment: Mapping[str, str]) -> Iterator[_Command]:
-    read = manifest_commands if is_manifest(text) else commands_of
-    for words in read(text, environment):
+    if is_manifest(text):
+        found = manifest_commands(text, environment)
+    else:
+        found = [ContainerCommand(words) for words in commands_of(text, environment)]
+    for command in found:
         for tool in launched_tools():
             launch = tool.launch
-            arguments = None if launch is None else launch.arguments(words)
+            arguments = None if launch is None else launch.arguments(command.words)
             if launch is None or arguments is None:
                 continue
             known = {name for each in tool.table for name in each.options}
             try:
-                yield _Command(tool, launch, launch.options(arguments, known, folder))
+                yield _Command(tool, launch, launch.options(arguments, known, folder), command.replicas)
             except UsageError as error:
                 raise UsageError(f"{tool.tool}: {error}") from None
 
@@ -172,6 +177,16 @@ def _scenario(base: Mapping[str, Any], read: Sequence[_Read]) -> tuple[dict[str,
         data["workload"] = dict(TRAFFIC)
         assumed.append("workload: no command sends traffic; write your own")
     return data, assumed
+
+
+def _replicate(data: dict[str, Any], replicas: Any, unread: list[str]) -> None:
+    """Serve on as many replicas as a manifest wants; what is no number of servers is noted as not read."""
+    if "serving" in data and isinstance(replicas, int) and replicas >= 1:
+        if replicas > 1:
+            degrees = data.get("parallelism", {})
+            data["parallelism"] = {**degrees, "dp_degree": replicas * (degrees.get("dp_degree") or 1)}
+    elif replicas != 1:
+        unread.append(f"replicas: {replicas}")
 
 
 def _wrong_number(servers: Sequence[_Command], senders: Sequence[_Command]) -> str:

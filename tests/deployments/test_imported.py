@@ -270,3 +270,33 @@ def test_options_without_effect_and_those_with_a_setting_are_different_ones() ->
         assert both <= {"tokenizer"}, (tool.name, both)
         targets = set(tool.launch.other_names.values())
         assert targets <= named, (tool.name, targets - named)
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  replicas: {replicas}
+  template:
+    spec:
+      containers:
+        - image: vllm/vllm-openai:v0.11.0
+          args: [--model, meta-llama/Llama-3.1-8B, --tensor-parallel-size, "2", --data-parallel-size, "{ranks}"]
+"""
+
+
+@pytest.mark.parametrize(("replicas", "ranks", "servers"), [(1, 1, 1), (4, 1, 4), (3, 2, 6)])
+def test_replicas_of_a_manifest_serve_beside_each_other(replicas: int, ranks: int, servers: int) -> None:
+    found = imported(DEPLOYMENT.format(replicas=replicas, ranks=ranks))
+    config = SimulationConfig.model_validate(found.data)
+    assert config.parallelism.tp_degree == 2
+    assert (config.parallelism.dp_degree or 1) == servers
+    assert config.hardware.gpus_per_node is not None
+    assert config.hardware.num_nodes * config.hardware.gpus_per_node >= 2 * servers
+    assert not found.unread
+
+
+@pytest.mark.parametrize("replicas", ["0", "'${N}'"])
+def test_replicas_that_are_no_number_of_servers_are_listed(replicas: str) -> None:
+    found = imported(DEPLOYMENT.format(replicas=replicas, ranks=1))
+    assert found.unread == [f"replicas: {replicas.strip(chr(39))}"]

@@ -34,9 +34,13 @@ services:
 """
 
 
+def _words(text: str) -> list[list[str]]:
+    return [command.words for command in manifest_commands(text, {})]
+
+
 def test_a_container_is_its_image_command_and_arguments() -> None:
     assert is_manifest(POD)
-    assert manifest_commands(POD, {}) == [
+    assert _words(POD) == [
         ["sleep", "1"],
         ["echo", "done"],
         [
@@ -48,7 +52,7 @@ def test_a_container_is_its_image_command_and_arguments() -> None:
 
 def test_a_service_has_its_command_as_text() -> None:
     assert is_manifest(SERVICES)
-    (command,) = manifest_commands(SERVICES, {})
+    (command,) = _words(SERVICES)
     assert command == ["vllm/vllm-openai:latest", "--model", "x y", "--max-num-seqs", "4"]
 
 
@@ -56,7 +60,7 @@ def test_a_script_in_a_shell_has_its_own_variables() -> None:
     text = POD.replace(
         '["--model", "$(MODEL)", "--max-num-seqs", "64", "--token", "$(TOKEN)"]', "[bash, -c, serve $MODEL]"
     )
-    assert manifest_commands(text, {})[-1] == ["serve", "meta-llama/Llama-3.1-8B"]
+    assert _words(text)[-1] == ["serve", "meta-llama/Llama-3.1-8B"]
 
 
 def test_other_texts_are_no_manifests_and_broken_ones_are_refused() -> None:
@@ -64,3 +68,24 @@ def test_other_texts_are_no_manifests_and_broken_ones_are_refused() -> None:
     assert not is_manifest("kind: scenario\n")
     with pytest.raises(UsageError, match="no YAML"):
         manifest_commands("services: {a: [", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "replicas"),
+    [
+        (POD, 1),
+        (SERVICES, 1),
+        (SERVICES + "    scale: 2\n", 2),
+        (SERVICES + "    deploy: {replicas: 3, resources: {}}\n", 3),
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 4, template: {containers: [{image: x}]}}", 4),
+        ("apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: null, template: {containers: [{image: x}]}}", 1),
+        ("services: {a: {image: x, deploy: {replicas: '${N:-2}'}}}", "${N:-2}"),
+    ],
+)
+def test_replicas_are_those_around_the_container(text: str, replicas: object) -> None:
+    assert manifest_commands(text, {})[-1].replicas == replicas
+
+
+def test_replicas_of_one_document_are_not_those_of_another() -> None:
+    other = "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 4, template: {containers: [{image: x}]}}"
+    assert [command.replicas for command in manifest_commands(f"{other}\n---{POD}", {})] == [4, 1, 1, 1]
