@@ -17,7 +17,7 @@ from simsys.build.imperfections import build_jitter, imperfections
 from simsys.build.model import model_warnings
 from simsys.build.modules import SCHEDULER_LIMITS, module_options
 from simsys.build.resolved_serving import ResolvedServing
-from simsys.build.serving_memory import ServingMemory
+from simsys.build.serving_memory import ServingMemory, memory_warnings
 from simsys.build.serving_precision import precision_warnings
 from simsys.build.serving_text import serving_assumptions
 from simsys.build.variants.variant import Variant, variants_of
@@ -127,6 +127,7 @@ class ServingJob(ServingMemory):
             *doubts(self.cluster.gpu_profiles),
             *model_warnings(self.config.model, self.model),
             *precision_warnings(self.settings, self.model),
+            *memory_warnings(self.pools),
             *self.doubts,
         ]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from simsys.build.encoder_setup import EncoderSetup
 from simsys.build.images import image_in
 from simsys.build.serving_setup import ServingSetup
-from simsys.errors import InfeasibleError, UsageError
+from simsys.errors import InfeasibleError, Problem, UsageError
 from simsys.parallel.serving_memory import kv_bytes_per_token, sequence_bytes, serving_memory, weight_bytes
 from simsys.sums import ordered_sum
 from simsys.units import pretty_memory
@@ -83,7 +87,7 @@ class ServingMemory(ServingSetup):
 
     def _blocks(self, stage: int) -> int:
         """KV blocks that fit into a stage; negative if the other components do not fit."""
-        settings, free = self.settings, self.usable_bytes - ordered_sum(self.fixed_by_stage[stage].values())
+        settings, free = self.settings, self.free_bytes(self.fixed_by_stage[stage])
         _, wanted = self.written_cache(stage)
         if wanted is None:
             return int(free * settings.free_gpu_memory_fraction // self.block_bytes(stage))
@@ -98,10 +102,19 @@ class ServingMemory(ServingSetup):
             return "num_gpu_blocks_override", settings.num_gpu_blocks_override * self.block_bytes(stage)
         return "kv_cache_memory_bytes", settings.kv_cache_memory_bytes
 
-    @property
-    def usable_bytes(self) -> float:
-        """Memory of a GPU that the engine may use."""
-        return self.cluster.smallest.memory_bytes * self.settings.gpu_memory_utilization
+    def usable_bytes(self, held: Mapping[str, Any]) -> Any:
+        """Memory of a GPU that the engine may use.
+
+        Args:
+            held: What a GPU holds without the KV cache, by component: numbers, or arrays of equal length.
+        """
+        memory_bytes = self.cluster.smallest.memory_bytes
+        share = memory_bytes * self.settings.gpu_memory_utilization
+        return np.minimum(memory_bytes, share + held["activations"]) if self.engine.activations_beside else share
+
+    def free_bytes(self, held: Mapping[str, Any]) -> Any:
+        """Memory of a GPU for the KV cache; argument as of `usable_bytes`."""
+        return self.usable_bytes(held) - ordered_sum(held.values())
 
     @cached_property
     def num_blocks(self) -> int:
@@ -139,7 +152,7 @@ class ServingMemory(ServingSetup):
         """The message for a model that does not fit, or for a written size of the cache that does not fit."""
         parts = ", ".join(f"{name} {pretty_memory(size)}" for name, size in self.fixed_bytes.items())
         needed = pretty_memory(ordered_sum(self.fixed_bytes.values()))
-        usable = pretty_memory(self.usable_bytes)
+        usable = pretty_memory(self.usable_bytes(self.fixed_bytes))
         return (
             f"{self.model.name} does not fit: {needed} are needed before any KV cache ({parts}), {usable} are usable"
             f"{self.cache_shortage()}"
@@ -149,6 +162,20 @@ class ServingMemory(ServingSetup):
         """The written size of a KV cache that does not fit, as the end of a sentence; empty if none is written."""
         name, wanted = self.written_cache(self.fullest_stage)
         return "" if wanted is None else f", but {name} asks for {pretty_memory(wanted)} besides"
+
+
+def memory_warnings(pools: Iterable[ServingMemory]) -> Iterator[Problem]:
+    """Warn of an engine that leaves its activations less memory than they need beside its share."""
+    for pool in pools:
+        needed = max(held["activations"] for held in pool.fixed_by_stage)
+        left = pool.cluster.smallest.memory_bytes * (1.0 - pool.settings.gpu_memory_utilization)
+        if pool.engine.activations_beside and needed > left:
+            share = f"{pool.settings.gpu_memory_utilization:.4g} leaves {pretty_memory(left)} for activations"
+            yield Problem(
+                f"{share} of {pretty_memory(needed)}: {pool.engine.name} may run out of memory in its largest steps",
+                "serving.gpu_memory_utilization",
+            )
+            return
 
 
 def _without_weights(parts: dict[str, float]) -> dict[str, float]:

@@ -47,7 +47,7 @@ def _no_room(pool: ServingJob, tokens: int) -> str:
         capacity = pool.engine_blocks * pool.settings.block_size
     except InfeasibleError:
         needed = _does_not_fit(pool, pool.fixed_bytes)
-        usable = pretty_memory(pool.usable_bytes)
+        usable = pretty_memory(pool.usable_bytes(pool.fixed_bytes))
         return f"{needed} before any KV cache, {usable} are usable{pool.cache_shortage()}"
     if tokens - 1 <= capacity:  # the last token of a request is never cached
         return ""

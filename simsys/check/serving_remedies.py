@@ -22,7 +22,6 @@ from simsys.errors import InfeasibleError, SimsysError
 from simsys.model.precision import WEIGHT_ONLY, half_of
 from simsys.parallel.passes import forward_pass
 from simsys.parallel.stages import layer_count
-from simsys.sums import ordered_sum
 
 Kind: TypeAlias = Callable[[ServingJob], Iterator[Remedy]]
 Variant: TypeAlias = tuple[Remedy, ServingJob]
@@ -48,7 +47,7 @@ def fewer_blocks(job: ServingJob) -> Iterator[Remedy]:
     """The number of KV blocks that fit, if the scenario asks for more."""
     written = job.settings.num_gpu_blocks_override
     room = min(
-        int((pool.usable_bytes - ordered_sum(held.values())) // pool.block_bytes(stage))
+        int(pool.free_bytes(held) // pool.block_bytes(stage))
         for pool in job.pools
         for stage, held in enumerate(pool.fixed_by_stage)
     )
@@ -176,7 +175,7 @@ def _checked(job: ServingJob, remedy: Remedy) -> ServingJob | None:
 def _room(job: ServingJob) -> float:
     """Tokens that fit into the remaining memory of the fullest GPU; negative if there is no room."""
     return min(
-        (pool.usable_bytes - ordered_sum(held.values())) / max(1.0, pool.token_bytes(stage))
+        float(pool.free_bytes(held)) / max(1.0, pool.token_bytes(stage))
         for pool in job.pools
         for stage, held in enumerate(pool.fixed_by_stage)
     )

@@ -113,6 +113,8 @@ class EngineProfile(Profile):
         length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
             left out, 1.
         gpu_memory_utilization: Share of device memory the stack may fill.
+        activations_beside: Whether the activations of a server use the rest of the memory, beside that share; left
+            out, they are part of it.
         memory_context: Memory lost to the driver's context, workspaces and communication buffers.
         defaults: Values of settings that the user of a server leaves out; without them, `resolved_serving` supplies
             its own.
@@ -146,6 +148,7 @@ class EngineProfile(Profile):
     longer_stages: Literal["first", "last", "before_last"] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
     gpu_memory_utilization: Fraction
+    activations_beside: bool | None = None
     memory_context: NonNegativeBytes
     defaults: ServingDefaults | None = None
     kv_precisions: Annotated[tuple[DType, ...], Field(min_length=1)] | None = None

@@ -72,6 +72,7 @@ class ServingConfig(FrozenModel):
     With a `scheduler_recv_interval` above 1, requests are also received after prefills and when the engine is idle.
     One setting gives the size of the KV cache: a share of the memory (`gpu_memory_utilization`) minus weights,
     activations and context; a share of the memory that these leave free; bytes per GPU; or blocks per replica.
+    In SGLang, activations use the memory beside the share (`mem_fraction_static`).
     """
 
     other_names: ClassVar[Mapping[str, str]] = {

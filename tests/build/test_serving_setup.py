@@ -36,6 +36,20 @@ def test_the_cache_has_what_weights_activations_and_context_leave() -> None:
     assert sum(made.memory_bytes.values()) == pytest.approx(0.9 * 79.15 * GIB, abs=made.block_bytes(0))
 
 
+@pytest.mark.parametrize(("share", "used"), [(0.5, 0.5), (0.8, 0.8), (1.0, None)])
+def test_activations_of_sglang_are_beside_its_share(share: float, used: float | None) -> None:
+    """In SGLang, `mem_fraction_static` is of weights, context and cache; all together fit into the GPU."""
+    made = job(serving={"engine": "sglang", "gpu_memory_utilization": share})
+    memory_bytes, held = made.cluster.smallest.memory_bytes, made.memory_bytes
+    beside = 0.0 if used is None else held["activations"]
+    assert held["activations"] > made.block_bytes(0)
+    assert sum(held.values()) - beside == pytest.approx(share * memory_bytes, abs=made.block_bytes(0))
+    assert sum(held.values()) <= memory_bytes
+    warned = [problem.message for problem in made.warnings() if problem.path == "serving.gpu_memory_utilization"]
+    assert len(warned) == (used is None)
+    assert all("1 leaves 0" in message and "sglang may run out of memory" in message for message in warned)
+
+
 @pytest.mark.parametrize(("kv", "size"), [("bf16", 2.0), ("fp8", 1.0)])
 def test_a_smaller_cache_precision_holds_more_tokens(kv: str, size: float) -> None:
     made = job(serving={"kv_precision": kv})
@@ -62,7 +76,8 @@ def test_each_stage_holds_its_layers_and_the_cache_is_as_large_as_the_fullest_al
     assert sum(stage["weights"] for stage in held) == pytest.approx(whole.memory_bytes["weights"])
     assert {stage["kv_cache"] for stage in held} == {made.num_blocks * whole.block_bytes(0) / 4}
     assert made.fullest_stage == 3  # the head and its logits
-    assert sum(held[3].values()) <= made.usable_bytes < sum(held[3].values()) + made.block_bytes(3)
+    usable_bytes = made.usable_bytes(made.fixed_bytes)
+    assert sum(held[3].values()) <= usable_bytes < sum(held[3].values()) + made.block_bytes(3)
     assert made.engine_blocks == made.num_blocks // 4
 
 

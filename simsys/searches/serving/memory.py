@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -36,7 +34,7 @@ def _blocks(pool: ServingMemory, stage: int, sequences: Floats, tokens: Floats) 
     activations = plan.widest_elements_per_token * tokens * pool.precision.activation_bytes
     activations = activations + head_columns(plan) * sequences * FP32_BYTES
     held: dict[str, Any] = {**pool.fixed_by_stage[stage], "activations": activations}
-    free: Floats = pool.usable_bytes - reduce(add, held.values())  # in the order of the sum of a built job
+    free: Floats = pool.free_bytes(held)
     _, wanted = pool.written_cache(stage)
     if wanted is None:
         room: Floats = free * settings.free_gpu_memory_fraction // pool.block_bytes(stage)
