@@ -60,7 +60,7 @@ def test_standard_input_and_json() -> None:
     [
         (("none.sh", "--on", "dgx-h100"), "cannot read none.sh"),
         (("vllm serve X", "--on", "dgx-h9000"), "unknown node or GPU 'dgx-h9000', did you mean"),
-        (("vllm serve nobody/X", "--on", "dgx-h100"), "unknown model 'nobody/X'"),
+        (("vllm serve acme/X", "--on", "dgx-h100"), "unknown model 'acme/X'"),
         (("vllm serve 'X", "--on", "dgx-h100"), "no closing quotation"),
     ],
 )

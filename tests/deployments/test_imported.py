@@ -255,7 +255,7 @@ def test_unknown_names_have_suggestions() -> None:
     with pytest.raises(UnknownNameError, match="unknown node or GPU 'hgx-h100', did you mean"):
         imported("vllm serve meta-llama/Llama-3.1-8B", on="hgx-h100")
     with pytest.raises(UnknownNameError, match="unknown model"):
-        imported("vllm serve nobody/knows")
+        imported("vllm serve acme/other")
 
 
 def test_a_variable_of_the_environment_names_the_model() -> None:
