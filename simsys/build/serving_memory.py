@@ -103,12 +103,14 @@ class ServingMemory(ServingSetup):
         return "kv_cache_memory_bytes", settings.kv_cache_memory_bytes
 
     def usable_bytes(self, held: Mapping[str, Any]) -> Any:
-        """Memory of a GPU that the engine may use.
+        """Memory of a GPU that the engine may use; all of it where the bytes of the KV cache are written, as in vLLM.
 
         Args:
             held: What a GPU holds without the KV cache, by component: numbers, or arrays of equal length.
         """
         memory_bytes = self.cluster.smallest.memory_bytes
+        if self.settings.kv_cache_memory_bytes is not None:
+            return memory_bytes
         share = memory_bytes * self.settings.gpu_memory_utilization
         return np.minimum(memory_bytes, share + held["activations"]) if self.engine.activations_beside else share
 
@@ -167,9 +169,11 @@ class ServingMemory(ServingSetup):
 def memory_warnings(pools: Iterable[ServingMemory]) -> Iterator[Problem]:
     """Warn of an engine that leaves its activations less memory than they need beside its share."""
     for pool in pools:
+        if not pool.engine.activations_beside or pool.written_cache(pool.fullest_stage)[1] is not None:
+            continue
         needed = max(held["activations"] for held in pool.fixed_by_stage)
         left = pool.cluster.smallest.memory_bytes * (1.0 - pool.settings.gpu_memory_utilization)
-        if pool.engine.activations_beside and needed > left:
+        if needed > left:
             share = f"{pool.settings.gpu_memory_utilization:.4g} leaves {pretty_memory(left)} for activations"
             yield Problem(
                 f"{share} of {pretty_memory(needed)}: {pool.engine.name} may run out of memory in its largest steps",

@@ -202,6 +202,23 @@ def test_as_many_blocks_as_fit_are_a_suggestion() -> None:
     assert check_config(scenario(num_gpu_blocks_override=first + 1)) != []
 
 
+def test_a_written_size_of_the_cache_is_not_bound_by_the_share() -> None:
+    """As in vLLM, which ignores `gpu_memory_utilization` where `kv_cache_memory_bytes` is written."""
+    made = job(kv_cache_memory_bytes="60 GiB")
+    fixed = sum(made.fixed_bytes.values())
+    memory_bytes = made.cluster.smallest.memory_bytes
+    assert 0.9 * memory_bytes < fixed + 60 * GIB < memory_bytes
+    assert made.num_blocks == int(60 * GIB // made.block_bytes(0))
+
+
+def test_a_written_size_of_the_cache_gets_no_warning_of_the_share() -> None:
+    """The default share of the engine sizes nothing there."""
+    large: dict[str, Any] = {"engine": "sglang", "max_num_batched_tokens": 600_000}
+    for given, warned in ({"num_gpu_blocks_override": 1000}, False), ({}, True):
+        paths = [problem.path for problem in job(**large, **given).warnings()]
+        assert ("serving.gpu_memory_utilization" in paths) == warned
+
+
 def test_the_size_is_said_once() -> None:
     with pytest.raises(ValueError, match="not by gpu_memory_utilization and num_gpu_blocks_override; keep one"):
         scenario(num_gpu_blocks_override=100, gpu_memory_utilization=0.5)
