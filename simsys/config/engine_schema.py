@@ -58,6 +58,25 @@ class HandOver(FrozenModel):
 Factor = Annotated[float, Field(strict=True, gt=0, le=100)]
 
 
+class ExpertEffort(FrozenModel):
+    """Time that an engine's products of experts compute, over that of ``grouped_gemm`` of the GPU's profile.
+
+    It lengthens computing, not reading of weights.
+
+    Args:
+        default: Products in any dtype.
+        weight_only: Products in 16 bit of weights stored in fewer bits; left out, as others.
+    """
+
+    default: Factor = 1.0
+    weight_only: Factor | None = None
+
+    def of(self, dtype: str) -> float:
+        """The factor of products that compute in a dtype."""
+        stored = self.weight_only if dtype == "weight_only" else None
+        return self.default if stored is None else stored
+
+
 class LaunchFactors(FrozenModel):
     """Time of the host to launch the kernels of some operators, over that of as many kernels of a dense layer.
 
@@ -91,6 +110,7 @@ class EngineProfile(Profile):
             divided by `Host.core_speed`.
         launch_factors: How long the host needs for the kernels of experts and of other attention; left out, as long
             as for others.
+        expert_effort: Time that products of experts compute, over that of `Efficiency.grouped_gemm`; left out, 1.
         per_prompt_layer: Additional time of a dense layer in a pass with prompts, independent of its kernels and of
             the host; left out, 0.
         prompt_hand_over: Time before a pass to hand prompts to the other ranks; left out, 0.
@@ -135,6 +155,7 @@ class EngineProfile(Profile):
     per_layer: NonNegativeSeconds
     launch_per_layer: NonNegativeSeconds | None = None
     launch_factors: LaunchFactors | None = None
+    expert_effort: ExpertEffort = ExpertEffort()
     per_prompt_layer: NonNegativeSeconds | None = None
     prompt_hand_over: HandOver | None = None
     cuda_graphs: CudaGraphs | None = None

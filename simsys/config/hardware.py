@@ -25,6 +25,8 @@ from simsys.config.hardware_schema import GpuProfile, Profile
 from simsys.config.node_schema import FabricProfile, NodeProfile
 from simsys.config.profile_layers import Layer, Layers, fit_layer, merged, profile_layer, taken_over
 from simsys.config.profile_library import (
+    NONE_LEFT_OUT,
+    FitsLeftOut,
     Given,
     Kind,
     Named,
@@ -33,7 +35,7 @@ from simsys.config.profile_library import (
     overlaid,
     own_folders,
     profiles_read,
-    without_fits_to,
+    without_fits,
 )
 from simsys.config.validation import validate
 from simsys.errors import ConfigError, Problem, UnknownNameError
@@ -41,8 +43,10 @@ from simsys.errors import ConfigError, Problem, UnknownNameError
 P = TypeVar("P", bound=Profile)
 
 __all__ = [
+    "NONE_LEFT_OUT",
     "EngineProfile",
     "FabricProfile",
+    "FitsLeftOut",
     "Given",
     "GpuProfile",
     "Kind",
@@ -61,7 +65,7 @@ __all__ = [
     "profile_files",
     "profile_names",
     "profiles_read",
-    "without_fits_to",
+    "without_fits",
 ]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from simsys.config.document import Document, unchanged_document
 from simsys.config.profile_layers import Layer, Layers, fit_layer, profile_layer
@@ -32,8 +32,21 @@ BELOW = (*(f"{kind}s" for kind in get_args(Kind)), "fits")
 """Folders that a folder of profiles may have."""
 
 
+class FitsLeftOut(NamedTuple):
+    """Fits that profiles are used without.
+
+    Args:
+        tables: The names of the tables' files to which they were fitted.
+        only: Names of the profiles; all if empty.
+    """
+
+    tables: Sequence[str] = ()
+    only: Collection[str] = ()
+
+
+NONE_LEFT_OUT = FitsLeftOut()
 _OVERLAYS: ContextVar[Mapping[Named, Mapping[str, Any]] | None] = ContextVar("_OVERLAYS", default=None)
-_KEPT_FROM: ContextVar[Sequence[str]] = ContextVar("_KEPT_FROM", default=())
+_LEFT_OUT: ContextVar[FitsLeftOut] = ContextVar("_LEFT_OUT", default=NONE_LEFT_OUT)
 _READ: ContextVar[dict[Named, Sequence[Layer]] | None] = ContextVar("_READ", default=None)
 
 
@@ -52,17 +65,13 @@ def overlaid(settings: Mapping[Named, Mapping[str, Any]]) -> Iterator[None]:
 
 
 @contextmanager
-def without_fits_to(tables: Sequence[str]) -> Iterator[None]:
-    """Within this context, profiles are used without the values that were fitted to these tables.
-
-    Args:
-        tables: The names of the tables' files.
-    """
-    token = _KEPT_FROM.set(tables)
+def without_fits(left_out: FitsLeftOut) -> Iterator[None]:
+    """Within this context, profiles are used without some of their fitted values."""
+    token = _LEFT_OUT.set(left_out)
     try:
         yield
     finally:
-        _KEPT_FROM.reset(token)
+        _LEFT_OUT.reset(token)
 
 
 @contextmanager
@@ -212,8 +221,8 @@ class ProfileLibrary:
         for folder in (*before, own):
             file = os.path.join(folder, "fits", f"{self.kind}s", path.name)  # a text, as paths are slow
             if os.path.isfile(file):
-                fit = unchanged_document(Path(file))
-                if not _is_fitted_to(fit, _KEPT_FROM.get()):
+                fit, (tables, only) = unchanged_document(Path(file)), _LEFT_OUT.get()
+                if (only and path.stem not in only) or not _is_fitted_to(fit, tables):
                     return fit
         return None
 

@@ -11,7 +11,7 @@ from typing import Any, TextIO, get_args
 
 from simsys.config.expected_errors import BY_REGIME, FILENAME
 from simsys.config.expected_losses import FILENAME as LOSSES
-from simsys.config.hardware import Kind, Named, profile_names, without_fits_to
+from simsys.config.hardware import FitsLeftOut, Kind, Named, profile_names, without_fits
 from simsys.config.loader import deep_merge
 from simsys.errors import UnknownNameError, UsageError
 from simsys.fidelity.case import Case, Prediction
@@ -221,16 +221,16 @@ def calibrate(
     _check_names(only)
     parts, left_out, found = list[Part](), dict[str, str](), dict[str, Prediction]()
     base: Overlay = overlay_of(kernels)
-    with without_fits_to(tables), Simulations(jobs, progress, tables) as simulations:
+    with without_fits(own := FitsLeftOut(tables, only)), Simulations(jobs, progress, own) as simulations:
         for families in FITTED_TOGETHER:
-            own = [case for case in cases if case.family in families]
+            together = [case for case in cases if case.family in families]
             try:
-                parts += [_part(own, base, rows_of_a_group, simulations, only)] if own else []
+                parts += [_part(together, base, rows_of_a_group, simulations, only)] if together else []
             except UsageError as why:
                 left_out[" and ".join(families)] = str(why)
-                found |= {each.case.id: each for each in simulations.predict(own, base)}
+                found |= {each.case.id: each for each in simulations.predict(together, base)}
                 continue
-            base = parts[-1].fit.overlay if own and parts[-1].helps else base
+            base = parts[-1].fit.overlay if together and parts[-1].helps else base
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     if not parts:
         raise UsageError("; ".join(left_out.values()))

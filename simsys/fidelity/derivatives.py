@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import Named
+from simsys.config.hardware import FitsLeftOut, Named
 from simsys.fidelity.case import LOST, Case, Figures, Run
 from simsys.fidelity.coefficients import Coefficient, from_unit, overlay_with, parents_of
 from simsys.fidelity.predict import Overlay, Simulations, outcome_of
@@ -165,18 +165,18 @@ class Derivatives:
         )
 
 
-def moved_figures(task: tuple[Moves, Sequence[str], UserModules]) -> Moved:
+def moved_figures(task: tuple[Moves, FitsLeftOut, UserModules]) -> Moved:
     """Simulate a run with its coefficients moved.
 
     Args:
-        task: The run with its coefficients, the tables whose fits are left out, and the user's modules.
+        task: The run with its coefficients, the fits that are left out, and the user's modules.
     """
-    moves, kept_from, modules = task
+    moves, left_out, modules = task
 
     def simulated(places: Sequence[int]) -> Figures:
         values = [moves.moved[place] if place in places else value for place, value in moves.values.items()]
         overlay = overlay_with(moves.base, list(moves.coefficients.values()), values)
-        figures = outcome_of((moves.run, overlay, kept_from, modules)).figures
+        figures = outcome_of((moves.run, overlay, left_out, modules)).figures
         return {name: figures[name] for name in sorted(moves.wanted) if name in figures}
 
     usual = simulated(())

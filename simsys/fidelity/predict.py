@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
-from simsys.config.hardware import Named, overlaid, profiles_read, without_fits_to
+from simsys.config.hardware import NONE_LEFT_OUT, FitsLeftOut, Named, overlaid, profiles_read, without_fits
 from simsys.errors import SimsysError
 from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
 from simsys.user_modules import UserModules, current, looked_for
@@ -48,11 +48,11 @@ class Simulations:
     Args:
         jobs: Number of processes.
         progress: Called after each run.
-        kept_from: Tables whose fits profiles leave out.
+        left_out: Fits without which profiles are used.
     """
 
-    def __init__(self, jobs: int = 1, progress: Progress | None = None, kept_from: Sequence[str] = ()) -> None:
-        self._jobs, self._progress, self._kept_from = jobs, progress, kept_from
+    def __init__(self, jobs: int = 1, progress: Progress | None = None, left_out: FitsLeftOut = NONE_LEFT_OUT) -> None:
+        self._jobs, self._progress, self._left_out = jobs, progress, left_out
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
         self._found: dict[tuple[Run, str], Outcome] = {}
@@ -101,18 +101,18 @@ class Simulations:
 
     def each(
         self,
-        work: Callable[[tuple[Task, Sequence[str], UserModules]], Answer],
+        work: Callable[[tuple[Task, FitsLeftOut, UserModules]], Answer],
         tasks: Sequence[Task],
         of_parcel: int = RUNS_OF_A_PARCEL,
     ) -> Iterator[Answer]:
         """Do work on each task, in the processes, and yield the answers in order.
 
         Args:
-            work: Called with a task, the tables whose fits are left out, and the user's modules.
+            work: Called with a task, the fits that are left out, and the user's modules.
             tasks: The tasks.
             of_parcel: Tasks that are sent to a process at once; 1 for long ones.
         """
-        sent = [(task, self._kept_from, current()) for task in tasks]
+        sent = [(task, self._left_out, current()) for task in tasks]
         for done, answer in enumerate(self._mapped(work, sent, of_parcel), 1):
             if self._progress is not None:
                 self._progress(done, len(sent))
@@ -125,7 +125,7 @@ class Simulations:
         return run, json.dumps(kept, sort_keys=True)
 
     def _simulate(self, runs: Sequence[Run], overlay: Overlay) -> Iterator[tuple[Run, Outcome]]:
-        tasks = [(run, overlay, self._kept_from, current()) for run in runs]
+        tasks = [(run, overlay, self._left_out, current()) for run in runs]
         yield from zip(runs, self._mapped(outcome_of, tasks), strict=True)
 
     def _mapped(
@@ -144,6 +144,8 @@ class Simulations:
             return Prediction(case, reason=outcome.reason)
         if case.figure not in outcome.figures:
             return Prediction(case, reason=f"the run has no {case.figure}")
+        if not outcome.figures[case.figure]:
+            return Prediction(case, reason=f"{case.figure} is 0: no request can be served")
         return Prediction(case, outcome.figures[case.figure] * case.scale, figures=outcome.figures)
 
 
@@ -159,12 +161,12 @@ def predict(cases: Sequence[Case], *, jobs: int = 1, progress: Progress | None =
         return simulations.predict(cases)
 
 
-def outcome_of(task: tuple[Run, Overlay, Sequence[str], UserModules]) -> Outcome:
-    """Simulate one run with changed profiles, without fits to some tables."""
-    run, overlay, kept_from, modules = task
+def outcome_of(task: tuple[Run, Overlay, FitsLeftOut, UserModules]) -> Outcome:
+    """Simulate one run with changed profiles, without some fits."""
+    run, overlay, left_out, modules = task
     figures: Figures = {}
     reason = ""
-    with looked_for(modules), without_fits_to(kept_from), overlaid(overlay), profiles_read() as read:
+    with looked_for(modules), without_fits(left_out), overlaid(overlay), profiles_read() as read:
         try:
             figures = run.figures()
         except Unsupported as why:
@@ -174,7 +176,7 @@ def outcome_of(task: tuple[Run, Overlay, Sequence[str], UserModules]) -> Outcome
     return Outcome(figures, reason, frozenset(read))
 
 
-def _expected_cpu_s(task: tuple[Run, Sequence[str], UserModules]) -> float:
-    run, kept_from, modules = task
-    with looked_for(modules), without_fits_to(kept_from):
+def _expected_cpu_s(task: tuple[Run, FitsLeftOut, UserModules]) -> float:
+    run, left_out, modules = task
+    with looked_for(modules), without_fits(left_out):
         return run.expected_cpu_s()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import overlaid, without_fits_to
+from simsys.config.hardware import NONE_LEFT_OUT, overlaid, without_fits
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, log_error
 from simsys.fidelity.coefficients import (
@@ -154,7 +154,7 @@ class Problem:
 
 def _earlier(candidates: Sequence[Coefficient], free: Sequence[Free]) -> Vector:
     """Return the places of earlier fits, or of the start where there are none."""
-    with without_fits_to(()):
+    with without_fits(NONE_LEFT_OUT):
         known = coefficients_of({each.named for each in candidates}, free)
     fitted = {(each.named, each.path, each.column): each.start for each in known}
     values = [fitted.get((each.named, each.path, each.column), each.start) for each in candidates]

@@ -92,6 +92,7 @@ class Operator:
         lookup: True if the parameters are a lookup table. Rows read are in `elements_per_token`, so the parameters
             count as stored but never as read.
         scales: Ratios of its costs to these amounts, from macro operations; stored amounts are not scaled.
+        effort: Time to compute, over that of the device's curve: not 1 if an engine has slower or faster kernels.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Operator:
     per_logit: bool = False
     lookup: bool = False
     scales: Scales | None = None
+    effort: float = 1.0
 
     @property
     def launches_for(self) -> LaunchedFor | None:

@@ -87,10 +87,10 @@ class Work:
 def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
     """The kernel that `operator` launches for one forward pass over `batch`.
 
-    A critical-path factor lengthens the kernel, but adds no FLOP to it.
+    A critical-path factor lengthens the kernel, but adds no FLOP to it; nor does the effort of the operator.
     """
     prompts = batch.attention_pairs > 0.0
-    factor = operator.scale(prompts=prompts).factor
+    factor = operator.scale(prompts=prompts).factor * operator.effort
     operator = operator.costed(prompts=prompts)
     flop, nbytes, rows = amounts(operator, batch, precision, precision.bytes_per_weight(operator))
     return Kernel(
@@ -111,7 +111,7 @@ def kernel_of(operator: Operator, batch: Batch, precision: Precision) -> Kernel:
 def amounts(
     operator: Operator, batch: Batch, precision: Precision, bytes_per_weight: float
 ) -> tuple[float, float, float]:
-    """Return FLOP, bytes and rows of this kernel for a number of bytes per weight."""
+    """Return FLOP times effort, bytes and rows of this kernel for a number of bytes per weight."""
     tokens, kind = batch.logits if operator.per_logit else batch.tokens, operator.kind
     flop = operator.flop_per_token * tokens
     elements_bytes = operator.elements_per_token * tokens * precision.activation_bytes
@@ -130,7 +130,7 @@ def amounts(
         skew = operator.length_skew if batch.decode_sequences != 1.0 else 1.0
         flop += operator.flop_per_pair * (batch.decode_context_tokens + batch.verified_pairs) * skew
         context_bytes = operator.elements_per_context_token * batch.decode_context_tokens * precision.kv_bytes * skew
-    return flop, weight_bytes + elements_bytes + context_bytes, operator.rows(tokens)
+    return flop * operator.effort, weight_bytes + elements_bytes + context_bytes, operator.rows(tokens)
 
 
 def forward_work(operators: Sequence[Operator], batch: Batch, precision: Precision, *, layers: float = 1.0) -> Work:

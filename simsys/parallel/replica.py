@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.model import Model
-from simsys.model.operators import OperatorKind
+from simsys.model.operators import Operator, OperatorKind
 from simsys.parallel.kernel_counts import DENSE_LAUNCHES, launches_of
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, forward_pass
 from simsys.parallel.segments import Exchange, Experts, Segment
@@ -25,6 +25,7 @@ def replica_stages(
     gather: bool = True,
     length_skew: float = 1.0,
     launch_factors: Mapping[str, float] | None = None,
+    expert_effort: float = 1.0,
 ) -> list[ForwardPass]:
     """One rank's share of each stage of a replica.
 
@@ -39,12 +40,18 @@ def replica_stages(
             al. 2021, §4.1), as in vLLM; else each receives all of them.
         length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths.
         launch_factors: Time to launch the additional kernels of some operators, relative to their number.
+        expert_effort: Time that products of experts compute, relative to the device's curve.
 
     Raises:
         UsageError: If the model cannot be divided like this.
     """
     whole = with_length_skew(forward_pass(model, tensor, sequence_parallel, experts=experts), length_skew)
     whole = with_launch_factors(with_wider_gaps(whole), launch_factors or {})
+    if expert_effort != 1.0:
+        whole = _with_operators(
+            whole,
+            lambda each: replace(each, effort=each.effort * expert_effort) if each.grouped else each,
+        )
     if stages == 1:
         return [whole]
     pieces = [piece for (piece,) in partition(whole, stages, layers=stage_layers)]
@@ -56,17 +63,23 @@ def with_length_skew(plan: ForwardPass, skew: float) -> ForwardPass:
     """A copy with decode attention that is `skew` times slower over several sequences."""
     if skew == 1.0:
         return plan
+    attention = OperatorKind.DECODE_ATTENTION
+    return _with_operators(
+        plan, lambda operator: replace(operator, length_skew=skew) if operator.kind is attention else operator
+    )
 
-    def skewed(segment: Segment) -> Segment:
-        return replace(
-            segment,
-            operators=tuple(
-                replace(operator, length_skew=skew) if operator.kind is OperatorKind.DECODE_ATTENTION else operator
-                for operator in segment.operators
+
+def _with_operators(plan: ForwardPass, changed: Callable[[Operator], Operator]) -> ForwardPass:
+    """A copy with changed operators."""
+    stretches = [
+        replace(
+            stretch,
+            segments=tuple(
+                replace(segment, operators=tuple(map(changed, segment.operators))) for segment in stretch.segments
             ),
         )
-
-    stretches = [replace(each, segments=tuple(map(skewed, each.segments))) for each in plan.stretches]
+        for stretch in plan.stretches
+    ]
     return replace(plan, stretches=tuple(stretches))
 
 

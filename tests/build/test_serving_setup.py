@@ -10,6 +10,7 @@ import pytest
 from simsys.build.job import build_job
 from simsys.build.serving import ServingJob
 from simsys.check.remedies import memory_problem
+from simsys.config.engine_schema import ExpertEffort
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import InfeasibleError
 from simsys.simulation import simulate, simulate_job
@@ -215,6 +216,24 @@ def test_both_levels_agree_on_every_overhead_of_an_engine() -> None:
         assert rows[0] == pytest.approx(rows[1], rel=1e-9)
     plain, slow = (results[name, "medium"].metrics["mean_tpot_ms"] for name in ("plain", "costly"))
     assert slow > plain + 0.3
+
+
+@pytest.mark.parametrize(("precision", "effort"), [("bf16", 2.0), ("int4", 3.0)])
+def test_both_levels_agree_on_the_effort_of_products_of_experts(precision: str, effort: float) -> None:
+    """Weights that are stored in fewer bits have a factor of their own; first tokens feel it."""
+    sections = {"serving": {"precision": precision}, "workload": {**WORKLOAD, "prompt_tokens": 2048}}
+    made = job("Mixtral-8x7B", gpu="H100", gpus=4, parallelism={"tp_degree": 4}, **sections)
+    first_s = {}
+    for factors in ({"default": 1.0, "weight_only": 1.0}, {"default": 2.0, "weight_only": 3.0}):
+        engine = made.engine.model_copy(update={"expert_effort": ExpertEffort(**factors)})
+        for lod in ("high", "medium"):
+            simulation = made.config.simulation.model_copy(update={"lod": lod})
+            config = made.config.model_copy(update={"simulation": simulation})
+            rows = simulate_job(replace(made, engine=engine, config=config)).rows
+            first_s[factors["default"], lod] = list(rows["first_token_s"])  # all arrive at 0
+    assert first_s[2.0, "high"] == pytest.approx(first_s[2.0, "medium"], rel=1e-9)
+    ratio = first_s[2.0, "medium"][0] / first_s[1.0, "medium"][0]
+    assert 1.2 < ratio < effort
 
 
 def test_a_pipeline_serves_more_than_one_gpu_and_a_step_takes_no_less() -> None:

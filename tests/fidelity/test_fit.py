@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from simsys.config.hardware import load_engine, load_gpu, overlaid, without_fits_to
+from simsys.config.hardware import FitsLeftOut, load_engine, load_gpu, overlaid, without_fits
 from simsys.errors import UnknownNameError, UsageError
 from simsys.fidelity.calibrate import Calibration, calibrate
 from simsys.fidelity.case import Case, Figures, Prediction, Unsupported
@@ -350,6 +350,22 @@ def test_only_named_profiles_are_fitted_and_other_errors_stay(tmp_path: Path) ->
         calibrate(cases(VARIED), command="", only=["T4"], **given)
 
 
+def test_a_fit_of_some_profiles_leaves_the_earlier_fits_of_others_in_place(
+    calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fits of all profiles to a table are left out of a fit of all to it, else only those of the profiles fitted."""
+    calibration.write(tmp_path / "hardware_profiles")
+    monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
+    fitted_s = load_engine("vllm").per_layer
+    with without_fits(FitsLeftOut(["mine.csv"])):
+        own_s = load_engine("vllm").per_layer
+    assert fitted_s == pytest.approx(TRUE_LAYER_S, rel=0.05)
+    assert own_s != fitted_s
+    for only, expected_s in ((["A100-SXM-80GB"], fitted_s), (["vllm"], own_s)):
+        with without_fits(FitsLeftOut(["mine.csv"], only)):
+            assert load_engine("vllm").per_layer == expected_s
+
+
 @pytest.mark.slow
 def test_a_calibration_begins_before_any_fit_to_the_same_table(
     calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -360,10 +376,10 @@ def test_a_calibration_begins_before_any_fit_to_the_same_table(
     before_s = {each.named: each.start for each in part.problem.coefficients if each.path == ("per_layer",)}
     monkeypatch.setenv("SIMSYS_PATH", str(tmp_path))
     for table in ("other.csv", "mine.csv"):
-        known = table == "mine.csv"
-        with without_fits_to([table]):
+        known, left_out = table == "mine.csv", FitsLeftOut([table])
+        with without_fits(left_out):
             found_s = load_engine("vllm").per_layer
         assert found_s == pytest.approx(before_s["engine", "vllm"] if known else TRUE_LAYER_S, rel=0.05)
-        with Simulations(2 if known else 1, kept_from=[table]) as simulations:
+        with Simulations(2 if known else 1, left_out=left_out) as simulations:
             found = [each.predicted for each in simulations.predict(part.problem.cases)]
         assert (found == [each.predicted for each in part.before]) == known

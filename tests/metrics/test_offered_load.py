@@ -217,7 +217,8 @@ def test_a_longer_run_reads_the_same() -> None:
 def test_an_overload_reads_the_same_in_a_longer_run() -> None:
     few, many = (run(40.0, requests=count, max_num_seqs=32).metrics for count in (1000, 3000))
     assert few["overloaded"] == many["overloaded"] == 1
-    assert few["served_requests_per_s"] == pytest.approx(many["served_requests_per_s"], rel=0.05)
+    # Up to 32 requests end together, of the 330 that end while 1,000 arrive.
+    assert few["served_requests_per_s"] == pytest.approx(many["served_requests_per_s"], rel=0.1)
     assert many["p99_ttft_ms"] > 2 * few["p99_ttft_ms"], "which is what the headline warns of"
 
 

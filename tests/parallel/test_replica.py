@@ -176,3 +176,14 @@ def test_unequal_lengths_slow_down_decode_attention_over_several_sequences() -> 
         slow, fast = (kernel_of(op, batch, Precision()) for op in (attention, even))
         assert (slow.flop, slow.nbytes) == (factor * fast.flop, factor * fast.nbytes)
     assert with_length_skew(skewed, 1.0) is skewed
+
+
+def test_slower_products_of_experts_take_longer_but_compute_no_more() -> None:
+    (plain,), (slow,) = replica_stages(MIXTRAL), replica_stages(MIXTRAL, expert_effort=2.5)
+    batch = Batch(tokens=4096, logits=1, attention_pairs=4096.0**2)
+    for (_, one), (_, other) in zip(operators_of(plain), operators_of(slow), strict=True):
+        assert other.effort == (2.5 if one.grouped else 1.0)
+        fast, lengthened = (kernel_of(op, batch, Precision()) for op in (one, other))
+        assert lengthened.flop == pytest.approx(fast.flop)
+        assert lengthened._replace(flop=fast.flop, effort=fast.effort) == fast
+    assert any(op.grouped for _, op in operators_of(plain))

@@ -71,6 +71,18 @@ class Drafts(Conditions):
     source: str
 
 
+class LeftOut(Conditions):
+    """Rows that are not predicted.
+
+    Args:
+        reason: What they measure instead, shown where rows that are not predicted are counted.
+        source: Source of the fact.
+    """
+
+    reason: str
+    source: str
+
+
 class Rule(Conditions):
     """Settings of the runs for which the conditions hold.
 
@@ -131,9 +143,10 @@ class Deployment(FrozenModel):
 
 
 class Deployments(Facts):
-    """The deployments of all publishers; the first that matches a row counts."""
+    """The deployments of all publishers, of which the first that matches a row counts, and rows that are left out."""
 
     filename: ClassVar[str] = "deployments.yaml"
+    left_out: tuple[LeftOut, ...] = ()
     deployments: tuple[Deployment, ...]
 
 
@@ -156,8 +169,11 @@ def deployment(row: Row) -> dict[str, Any]:
     """Return the settings of ``serving`` that are known of a row's run but not stated in the row.
 
     Raises:
-        Unsupported: Whether the run used multi-token prediction is not known.
+        Unsupported: Whether the run used multi-token prediction is not known, or the row is left out.
     """
+    left_out = next((each for each in facts(Deployments).left_out if each.hold(row)), None)
+    if left_out is not None:
+        raise Unsupported(left_out.reason)
     matching = next(_matching(row), None)
     if row.text("load_kind") != "concurrency" or matching is None:
         return {}

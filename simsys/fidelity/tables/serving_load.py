@@ -22,7 +22,7 @@ class Loads(Facts):
         requests_per_user: Requests of a closed loop, for each user.
         fewest_requests: Requests of a closed loop, at least.
         rate_requests: Requests that arrive at a rate.
-        offline_requests: Requests of each replica that are queued at once.
+        offline_requests: Requests of each replica that are queued at once, where a row does not state their number.
     """
 
     filename: ClassVar[str] = "loads.yaml"
@@ -39,7 +39,7 @@ class Load:
 
     Args:
         kind: One of `LOADS`.
-        value: Sequences of the batch, users, or requests per second; 0 for the offline maximum.
+        value: Sequences of the batch, users, requests per second, or requests that are queued at once (0 if unknown).
         input_tokens: Largest length of a prompt.
         output_tokens: Largest length of an answer.
         shortest: Smallest length over the largest length; 1 if all lengths are equal.
@@ -104,7 +104,8 @@ class Load:
                 "arrivals": {"kind": "poisson", "rate": f"{self.value} req/s"},
                 "num_requests": known.rate_requests,
             }
-        return {"arrivals": {"kind": "all_at_once"}, "num_requests": known.offline_requests * replicas}
+        requests = int(self.value) or known.offline_requests * replicas
+        return {"arrivals": {"kind": "all_at_once"}, "num_requests": requests}
 
     def _lengths(self, tokens: int) -> int | dict[str, Any]:
         low = max(1, round(self.shortest * tokens))

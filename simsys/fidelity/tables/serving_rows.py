@@ -95,7 +95,8 @@ def _load(row: Row) -> Load:
         if not row.text(name):
             raise Unsupported(f"how long {what} are is not stated")
     number = row.number if kind == "request_rate" else row.whole
-    value = 0.0 if kind == "offline_max" else number("load_value")
+    unknown = kind == "offline_max" and row.text("load_value").lower() in ("", "inf")
+    value = 0.0 if unknown else number("load_value")
     only_prompts = row.text("metric") in ("prefill_ms", "prefill_tokens_per_s")
     output = row.length("output_len")
     return Load(kind, value, row.length("input_len"), 1 if only_prompts else output, shortest(row))

@@ -45,6 +45,15 @@ def test_nothing_is_known_of_others(cells: dict[str, str]) -> None:
     assert known(**cells) == {}
 
 
+def test_first_tokens_of_a_server_that_stalled_are_left_out_with_the_reason() -> None:
+    stalled = {**SGLANG, "engine_version": ""}
+    with pytest.raises(Unsupported, match="the server stalled for about a minute"):
+        known(**stalled, metric="ttft_ms")
+    assert known(**stalled, metric="tpot_ms")
+    assert known(**{**stalled, "engine_version": "0.5.9"}, metric="ttft_ms")
+    assert known(**{**stalled, "gpu": "H200-SXM-141GB"}, metric="ttft_ms")
+
+
 OWN = "source_file=Qwen_Qwen3-32B.csv; batch_size field 32, moe_tp 1"
 
 

@@ -75,6 +75,21 @@ def test_the_offline_maximum_is_everything_at_once(tmp_path: Path) -> None:
     assert not {"max_num_seqs", "scheduler"} & found["serving"].keys()  # as the engine sets them
 
 
+@pytest.mark.parametrize(("written", "requests"), [("500", 500), ("inf", 2048)])
+def test_as_many_requests_are_queued_at_once_as_a_row_states(tmp_path: Path, written: str, requests: int) -> None:
+    found = scenario(case(tmp_path, load_kind="offline_max", load_value=written, metric="output_tokens_per_s"))
+    assert found["workload"]["num_requests"] == requests
+
+
+def test_a_run_that_serves_no_request_is_not_predicted(tmp_path: Path) -> None:
+    """Prompts beyond the KV cache are all rejected: a throughput of 0 would be no prediction."""
+    row = {"model": "Qwen3-32B", "gpu": "H100-PCIE-80GB", "precision": "bf16", "engine_version": "0.11.0"}
+    load = {"load_kind": "offline_max", "load_value": "4", "input_len": "32000", "output_len": "77"}
+    (found,) = predict([case(tmp_path, **row, **load, engine="vLLM", metric="output_tokens_per_s")])
+    assert found.predicted is None
+    assert found.reason == "output_throughput is 0: no request can be served"
+
+
 def test_lengths_that_notes_call_drawn_are_drawn(tmp_path: Path) -> None:
     notes = "batch 4; lengths random in [0.8L,L]; mean not stated"
     found = scenario(case(tmp_path, load_kind="concurrency", metric="ttft_ms", input_len="1000", notes=notes))
