@@ -71,11 +71,6 @@ class ExpertEffort(FrozenModel):
     default: Factor = 1.0
     weight_only: Factor | None = None
 
-    def of(self, dtype: str) -> float:
-        """The factor of products that compute in a dtype."""
-        stored = self.weight_only if dtype == "weight_only" else None
-        return self.default if stored is None else stored
-
 
 class LaunchFactors(FrozenModel):
     """Time of the host to launch the kernels of some operators, over that of as many kernels of a dense layer.
@@ -155,7 +150,7 @@ class EngineProfile(Profile):
     per_layer: NonNegativeSeconds
     launch_per_layer: NonNegativeSeconds | None = None
     launch_factors: LaunchFactors | None = None
-    expert_effort: ExpertEffort = ExpertEffort()
+    expert_effort: ExpertEffort | None = None
     per_prompt_layer: NonNegativeSeconds | None = None
     prompt_hand_over: HandOver | None = None
     cuda_graphs: CudaGraphs | None = None
@@ -178,3 +173,9 @@ class EngineProfile(Profile):
     expert_elementwise: Factor | None = None
     loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None
     cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
+
+    def effort_of_experts(self, dtype: str) -> float:
+        """Time that products of experts which compute in a dtype take, over that of the GPU's profile."""
+        given = self.expert_effort or ExpertEffort()
+        stored = given.weight_only if dtype == "weight_only" else None
+        return given.default if stored is None else stored
