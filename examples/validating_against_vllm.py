@@ -4,10 +4,10 @@
 # Measure your server with `vllm bench serve … --save-result` and compare the file with the prediction of a scenario.
 #
 # This notebook has no server at hand. In place of a file of yours, it writes one with figures that the vLLM project
-# has published (blog of 2026-04-22 on the FP8 KV cache, tables 4 and 5): Llama 3.1 8B on one H100, 8 concurrent
-# requests of 20,000 prompt and 2,000 output tokens. The number of requests is not published; 64 is assumed. These
-# figures are also among the rows to which the shipped profile of vLLM is fitted, so this error is not
-# cross-validated; that of `docs/explanation/fidelity.md` is.
+# has published (blog of 2026-04-22 on the FP8 KV cache, tables 4 and 5): Llama 3.1 8B on one H100, 150 requests of
+# 8 users with 20,000 prompt and 2,000 output tokens, each 15 % more or less. These figures are also among the rows to
+# which the shipped profile of vLLM is fitted, so this error is not cross-validated; that of
+# `docs/explanation/fidelity.md` is.
 
 # %%
 import json
@@ -21,11 +21,11 @@ measured = {
     "model_id": "meta-llama/Llama-3.1-8B-Instruct",
     "max_concurrency": 8,
     "request_rate": "inf",
-    "num_prompts": 64,
-    "completed": 64,
-    "total_input_tokens": 64 * 20000,
-    "total_output_tokens": 64 * 2000,
-    "duration": 64 * 2000 / 450.3,
+    "num_prompts": 150,
+    "completed": 150,
+    "total_input_tokens": 150 * 20000,
+    "total_output_tokens": 150 * 2000,
+    "duration": 150 * 2000 / 450.3,
     "request_throughput": 450.3 / 2000,
     "output_throughput": 450.3,
     "median_ttft_ms": 763.6,
@@ -33,7 +33,8 @@ measured = {
 }
 
 # %% [markdown]
-# The scenario describes what was measured: hardware, model, engine with its release, and the requests.
+# The scenario describes what was measured: hardware, model, engine with its release, and the requests. Their lengths
+# matter: if all were equal, users would keep step with each other, and prompts would wait for prompts.
 
 # %%
 config = SimulationConfig(
@@ -43,9 +44,9 @@ config = SimulationConfig(
     serving={"engine": "vllm", "engine_release": "0.19"},
     workload={
         "arrivals": {"kind": "closed_loop", "concurrency": 8},
-        "prompt_tokens": 20000,
-        "output_tokens": 2000,
-        "num_requests": 64,
+        "prompt_tokens": {"kind": "uniform", "low": 17000, "high": 23000},
+        "output_tokens": {"kind": "uniform", "low": 1700, "high": 2300},
+        "num_requests": 150,
     },
 )
 predicted = DistributedAISimulator(config).run().metrics

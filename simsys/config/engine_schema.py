@@ -65,10 +65,12 @@ class ExpertEffort(FrozenModel):
 
     Args:
         default: Products in any dtype.
+        fp8_block: Products in 8 bit with a scale for each block; left out, as others.
         weight_only: Products in 16 bit of weights stored in fewer bits; left out, as others.
     """
 
     default: Factor = 1.0
+    fp8_block: Factor | None = None
     weight_only: Factor | None = None
 
 
@@ -177,5 +179,5 @@ class EngineProfile(Profile):
     def effort_of_experts(self, dtype: str) -> float:
         """Time that products of experts which compute in a dtype take, over that of the GPU's profile."""
         given = self.expert_effort or ExpertEffort()
-        stored = given.weight_only if dtype == "weight_only" else None
+        stored = {"fp8_block": given.fp8_block, "weight_only": given.weight_only}.get(dtype)
         return given.default if stored is None else stored

@@ -101,6 +101,7 @@ FREE = (
     Free("engine", "launch_factors.latent_attention", 0.02, 20.0, SERVING),
     Free("engine", "launch_factors.linear_attention", 0.02, 20.0, SERVING),
     Free("engine", "expert_effort.default", 0.3, 5.0, SERVING),
+    Free("engine", "expert_effort.fp8_block", 0.3, 5.0, SERVING),
     Free("engine", "expert_effort.weight_only", 0.3, 5.0, SERVING),
     Free("engine", "per_prompt_layer", 1e-6, 2e-3, SERVING, SECONDS),
     Free("engine", "prompt_hand_over.per_token", 1e-7, 1e-3, SERVING, SECONDS),

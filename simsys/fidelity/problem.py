@@ -36,7 +36,7 @@ FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
 """A row depends on a coefficient if one `STEP` of it changes the prediction by this share."""
-NOISE = {"ttft_ms": 3.0}
+NOISE = {"ttft_ms": 1.5}
 """Error of a metric that no coefficient removes, over the error of other metrics; its rows get less weight.
 
 TTFT depends on queues and HTTP servers, and tables do not say whether a value is a mean or a median.

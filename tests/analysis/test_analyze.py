@@ -18,7 +18,7 @@ from tests.helpers.planted import planted
 
 EXPECTED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "slow-link": ("network", "exposed data communication", "from port 0 of node 1", {"network.degradations": []}),
-    "small-cache": ("kv_capacity", "queueing", "the cache of 300 blocks", {"serving.num_gpu_blocks_override": None}),
+    "small-cache": ("kv_capacity", "queueing", "the cache of 250 blocks", {"serving.num_gpu_blocks_override": None}),
     "tiny-batch": ("compute", "kernel inefficiency", "", {"training.batch_size_per_gpu": 16}),
     "tiny-serving-batch": ("queueing", "queueing", "batches are at max_num_seqs (2)", {"serving.max_num_seqs": 64}),
     "slow-gpu": ("compute", "waiting for other ranks", "GPU 3 (node 0) at 40 % speed", {"hardware.exceptions": []}),

@@ -58,7 +58,7 @@ def test_the_stage_that_waits_longest_is_named() -> None:
 
 def test_the_fullest_cache_and_the_largest_component_are_named() -> None:
     found = first(planted("small-cache"), "kv_capacity")
-    assert (found.evidence["kv_blocks"], found.evidence["kv_tokens"]) == (300, 4800)
+    assert (found.evidence["kv_blocks"], found.evidence["kv_tokens"]) == (250, 4000)
     assert found.evidence["max_kv_cache_usage"] > 0.95
     memory = first(planted("slow-gpu"), "memory")
     assert memory.evidence["largest_component"] == "activations"

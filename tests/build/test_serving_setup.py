@@ -236,6 +236,14 @@ def test_both_levels_agree_on_the_effort_of_products_of_experts(precision: str, 
     assert 1.2 < ratio < effort
 
 
+def test_products_of_experts_in_blocks_of_8_bit_have_an_effort_of_their_own() -> None:
+    made = job("Mixtral-8x7B", gpu="H100", gpus=4, parallelism={"tp_degree": 4})
+    given = ExpertEffort(default=2.0, fp8_block=1.5)
+    engine = made.engine.model_copy(update={"expert_effort": given})
+    efforts = {dtype: engine.effort_of_experts(dtype) for dtype in ("bf16", "fp8", "fp8_block", "weight_only")}
+    assert efforts == {"bf16": 2.0, "fp8": 2.0, "fp8_block": 1.5, "weight_only": 2.0}
+
+
 def test_a_pipeline_serves_more_than_one_gpu_and_a_step_takes_no_less() -> None:
     def run(stages: int) -> dict[str, Any]:
         workload = {**WORKLOAD, "num_requests": 512, "output_tokens": 64}

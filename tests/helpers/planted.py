@@ -26,7 +26,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "small-cache": {
         "hardware": ONE_GPU,
         "model": {"name": "Llama3-8B"},
-        "serving": {"num_gpu_blocks_override": 300},
+        "serving": {"num_gpu_blocks_override": 250},
         "workload": LOAD,
     },
     "tiny-batch": {

@@ -17,7 +17,11 @@ from simsys.fidelity.tables.table import Row
 
 Name: TypeAlias = Literal["users", "decode_tokens", "prompt_tokens", "answer_tokens", "stated"]
 _LENGTHS = re.compile(r"(?:lengths \w+ in|draws from) \[(0?\.\d+)L, ?L\]")
-"""Notes about drawn lengths."""
+"""Notes about lengths that are drawn up to the nominal one."""
+_AROUND = re.compile(r"lengths \+-(\d{1,2})%")
+"""Notes about lengths that are drawn around the nominal one."""
+_REQUESTS = re.compile(r"^(\d{1,6}) requests\b")
+"""Notes about the number of requests of a run."""
 
 
 class Formula(FrozenModel):
@@ -34,7 +38,7 @@ class Formula(FrozenModel):
         return self
 
 
-Amount: TypeAlias = PositiveInt | Name | Formula
+Amount: TypeAlias = int | Name | Formula
 
 
 class Conditions(FrozenModel):
@@ -97,6 +101,13 @@ class Rule(Conditions):
     source: str
 
 
+class Rounds(Conditions):
+    """Requests that each user sends in a closed loop."""
+
+    of_a_user: PositiveInt
+    source: str
+
+
 class Deployment(FrozenModel):
     """The runs of one publisher.
 
@@ -108,6 +119,7 @@ class Deployment(FrozenModel):
         acceptance_rate: Probability that a drafted token is accepted if the tokens before it are.
         acceptance_source: Source of the rate.
         drafts: Runs with multi-token prediction.
+        rounds: Runs whose users send another number of requests than `Loads.requests_per_user`.
         settings: Settings of ``serving``; of several rules for one setting, the first one that holds counts.
     """
 
@@ -118,6 +130,7 @@ class Deployment(FrozenModel):
     acceptance_rate: float = 1.0
     acceptance_source: str = ""
     drafts: tuple[Drafts, ...] = ()
+    rounds: tuple[Rounds, ...] = ()
     settings: tuple[Rule, ...]
 
     def match(self, row: Row) -> dict[str, str] | None:
@@ -192,12 +205,25 @@ def deployment(row: Row) -> dict[str, Any]:
     return found
 
 
-def shortest(row: Row) -> float:
-    """Return the smallest length of a prompt or an answer, over the nominal length."""
-    drawn = _LENGTHS.search(row.text("notes"))
-    if drawn is not None:
-        return float(drawn.group(1))
-    return next((published.shortest for published, _ in _matching(row)), 1.0)
+def lengths(row: Row) -> tuple[float, float]:
+    """Return the smallest and the largest length of a prompt or an answer, over the nominal length."""
+    notes = row.text("notes")
+    if (around := _AROUND.search(notes)) is not None:
+        share = int(around.group(1)) / 100.0
+        return 1.0 - share, 1.0 + share
+    if (drawn := _LENGTHS.search(notes)) is not None:
+        return float(drawn.group(1)), 1.0
+    return next((published.shortest for published, _ in _matching(row)), 1.0), 1.0
+
+
+def requests_of(row: Row) -> int:
+    """Return the number of requests of a closed loop; 0 if it is not known."""
+    stated = _REQUESTS.search(row.text("notes"))
+    if stated is not None:
+        return int(stated.group(1))
+    published = next((published for published, _ in _matching(row)), None)
+    rounds = next((each for each in published.rounds if each.hold(row)), None) if published is not None else None
+    return rounds.of_a_user * row.whole("load_value") if rounds is not None else 0
 
 
 def _matching(row: Row) -> Iterator[tuple[Deployment, Mapping[str, str]]]:

@@ -43,6 +43,7 @@ class Load:
         input_tokens: Largest length of a prompt.
         output_tokens: Largest length of an answer.
         shortest: Smallest length over the largest length; 1 if all lengths are equal.
+        requests: Requests of a closed loop; 0 if their number is not known.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Load:
     input_tokens: int
     output_tokens: int
     shortest: float = 1.0
+    requests: int = 0
 
     def workload(self, replicas: int = 1) -> Mapping[str, Any]:
         """Return the `workload` of an experiment on a number of replicas."""
@@ -97,7 +99,7 @@ class Load:
             return {"arrivals": {"kind": "all_at_once"}, "num_requests": int(self.value)}
         if self.kind == "concurrency":
             users = int(self.value)
-            requests = max(known.requests_per_user * users, known.fewest_requests)
+            requests = self.requests or max(known.requests_per_user * users, known.fewest_requests)
             return {"arrivals": {"kind": "closed_loop", "concurrency": users}, "num_requests": requests}
         if self.kind == "request_rate":
             return {

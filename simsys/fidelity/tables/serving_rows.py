@@ -13,7 +13,7 @@ from typing import Any
 
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.tables.deployments import deployment, shortest
+from simsys.fidelity.tables.deployments import deployment, lengths, requests_of
 from simsys.fidelity.tables.model_names import database_name
 from simsys.fidelity.tables.serving_engines import engine_setup, release_of
 from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
@@ -98,8 +98,10 @@ def _load(row: Row) -> Load:
     unknown = kind == "offline_max" and row.text("load_value").lower() in ("", "inf")
     value = 0.0 if unknown else number("load_value")
     only_prompts = row.text("metric") in ("prefill_ms", "prefill_tokens_per_s")
-    output = row.length("output_len")
-    return Load(kind, value, row.length("input_len"), 1 if only_prompts else output, shortest(row))
+    least, most = lengths(row)
+    prompts, answers = (round(most * row.length(name)) for name in ("input_len", "output_len"))
+    requests = requests_of(row) if kind == "concurrency" else 0
+    return Load(kind, value, prompts, 1 if only_prompts else answers, least / most, requests)
 
 
 def _figure(row: Row, load: Load) -> _Figure:

@@ -8,7 +8,7 @@ import pytest
 
 from simsys.config.serving import ServingConfig
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.tables.deployments import Deployments, Formula, _Amounts, deployment, shortest
+from simsys.fidelity.tables.deployments import Deployments, Formula, _Amounts, deployment, lengths, requests_of
 from simsys.fidelity.tables.facts import facts
 from simsys.fidelity.tables.table import Row
 
@@ -52,6 +52,20 @@ def test_first_tokens_of_a_server_that_stalled_are_left_out_with_the_reason() ->
     assert known(**stalled, metric="tpot_ms")
     assert known(**{**stalled, "engine_version": "0.5.9"}, metric="ttft_ms")
     assert known(**{**stalled, "gpu": "H200-SXM-141GB"}, metric="ttft_ms")
+
+
+def test_runs_whose_prompts_were_cached_are_left_out_with_the_reason() -> None:
+    cached = {
+        **SGLANG,
+        "engine": "vLLM",
+        "engine_version": "0.12.0",
+        "model": "llama3.1-8b",
+        "gpu": "H200-SXM-141GB",
+        "notes": "source_file=nvidia_Llama-3.1-8B-Instruct-FP8.csv; batch_size field 64",
+    }
+    with pytest.raises(Unsupported, match="prompts came from the prefix cache"):
+        known(**cached)
+    assert known(**{**cached, "gpu": "H100-SXM-80GB"})
 
 
 OWN = "source_file=Qwen_Qwen3-32B.csv; batch_size field 32, moe_tp 1"
@@ -136,10 +150,31 @@ def test_vllm_has_the_graphs_of_its_launch_scripts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notes", "share"), [(INFERENCEX, 0.8), ("source_file=kimi-k2.5-gap-analysis.csv; x", 0.8), (OWN, 1.0), ("", 1.0)]
+    ("notes", "shares"),
+    [
+        (INFERENCEX, (0.8, 1.0)),
+        ("source_file=kimi-k2.5-gap-analysis.csv; x", (0.8, 1.0)),
+        ("150 requests, lengths +-15%", (0.85, 1.15)),
+        (OWN, (1.0, 1.0)),
+        ("", (1.0, 1.0)),
+    ],
 )
-def test_lengths_are_drawn_where_they_are(notes: str, share: float) -> None:
-    assert shortest(row_of(notes=notes)) == share
+def test_lengths_are_drawn_where_they_are(notes: str, shares: tuple[float, float]) -> None:
+    assert lengths(row_of(notes=notes)) == pytest.approx(shares)
+
+
+def test_requests_of_a_run_are_those_that_its_notes_or_its_script_say() -> None:
+    assert requests_of(row_of(notes="150 requests, lengths +-15%")) == 150
+    glm = {**SGLANG, "model": "glm-5", "gpu": "H200-SXM-141GB", "load_value": "16"}
+    assert requests_of(row_of(**glm)) == 80
+    assert requests_of(row_of(**{**glm, "gpu": "B200-SXM-180GB"})) == 0
+
+
+def test_seats_may_be_fewer_than_users() -> None:
+    notes = "source_file=meta-llama_Llama-3.1-8B-Instruct.csv; batch_size field 64, moe_tp 1"
+    cells = {**TRT, "engine_version": "1.0.0rc3", "model": "llama3.1-8b", "load_value": "64", "notes": notes}
+    assert known(**cells)["max_num_seqs"] == 63
+    assert "max_num_seqs" not in known(**{**cells, "model": "qwen3-32b"})
 
 
 def test_graphs_are_recorded_for_all_users() -> None:

@@ -170,6 +170,8 @@ def test_times_of_a_batch_add_up(tmp_path: Path) -> None:
         ("TensorRT-LLM", "1.0.0rc3", "tensorrt-llm"),
         ("Nvidia TensorRT-LLM", "0.9", "tensorrt-llm-cpp"),
         ("NIM (TensorRT-LLM)", "", "tensorrt-llm"),
+        ("NIM (TensorRT-LLM)", "1.15.0", "tensorrt-llm"),
+        ("NIM (TensorRT-LLM)", "1.8.0", "tensorrt-llm-cpp"),
         ("SGLang", "0.5.9", "sglang"),
         ("Deepspeed-MII", "2024", "deepspeed-mii"),
         ("Deepspeed", "2024", "deepspeed-inference"),
