@@ -37,7 +37,7 @@ def build_device_spec(gpu: GpuProfile) -> DeviceSpec:
         pcie_latency_s=0.0 if gpu.pcie is None else gpu.pcie.latency,
         tdp_watt=gpu.tdp or 0.0,
         usd_per_hour=gpu.price.usd_per_hour if gpu.price else 0.0,
-        curves={kind: _with_kinds(by, half) for kind, by in curves.items()},
+        curves={kind: _with_kinds(by, half) for kind, by in curves.items() if by},
         floor_s={str(kind): _with_kinds(by, half) for kind, by in gpu.kernel_floor.items()},
         host_update_bytes_per_s=host_update_rate(gpu.host) if gpu.host else 0.0,
         host_speed=(gpu.host and gpu.host.core_speed) or 1.0,

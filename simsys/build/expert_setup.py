@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simsys.collectives.expert_kernels import EXPERT_KERNELS, ExpertKernel
+from simsys.config.engine_schema import EngineProfile
 from simsys.config.experts import ExpertsConfig
 from simsys.model.model import Model
+from simsys.model.work import Precision
 from simsys.parallel.expert_load import expected_copies, load_of, shares_of, zipf_shares
 from simsys.parallel.layout import Group
 from simsys.parallel.lockstep import LockStep, expert_layers, parts, pieces, shared_apart
 from simsys.parallel.passes import ForwardPass
+from simsys.parallel.replica import ExpertProducts
 from simsys.parallel.segments import Experts, WideExperts
+from simsys.platform.device_spec import DeviceSpec
 
 SENT_BYTES = {"bf16": 2.0, "fp8": 1.0 + 4.0 / 128.0, "fp4": 0.5 + 1.0 / 16.0}
 """Bytes of an element of a token on its way to experts, scales included: one of 4 bytes for 128 elements in fp8
@@ -65,6 +69,19 @@ class ExpertSetup:
     def kernel(self) -> ExpertKernel | None:
         """The kernel that sends tokens; None for the collectives of the engine."""
         return EXPERT_KERNELS.get(self.dispatch) if self.sends_tokens else None
+
+    def products(self, precision: Precision, engine: EngineProfile, device: DeviceSpec) -> ExpertProducts:
+        """By which kernels experts compute: DeepGEMM where DeepEP delivers blocks of fp8 and the device has its curve.
+
+        Args:
+            precision: In which they compute.
+            engine: The engine, which has other kernels otherwise.
+            device: Their GPU.
+        """
+        blocks = precision.compute == "fp8_block"
+        if self.kernel is not None and blocks and "deep_gemm" in device.curves:
+            return ExpertProducts(by_deep_gemm=True)
+        return ExpertProducts(engine.effort_of_experts(precision.compute))
 
     @cached_property
     def load(self) -> float:
@@ -131,6 +148,7 @@ class ExpertSetup:
                 moved_after=self.given.rebalance_steps or 0,
                 halves=self.given.two_batch_overlap,
                 layers=expert_layers(exchange),
+                occupied=self.kernel.occupied if self.kernel is not None else 0.0,
             )
             for teams in groups
         ]

@@ -177,9 +177,8 @@ class ServingSetup:
             return None
         skew, model = self.engine.length_skew or 1.0, self._at_lengths(self.draft_model)
         experts = self.experts.division if self.attention_dp > 1 else None
-        effort = self.engine.effort_of_experts(self.precision.compute)
-        tensor = self.layout.tensor
-        return replica_stages(model, tensor=tensor, experts=experts, length_skew=skew, expert_effort=effort)[0]
+        tensor, products = self.layout.tensor, self.experts.products(self.precision, self.engine, self.cluster.spec)
+        return replica_stages(model, tensor=tensor, experts=experts, length_skew=skew, products=products)[0]
 
     def _stages(self, model: Model) -> list[ForwardPass]:
         given, factors = self.config.parallelism, self.engine.launch_factors
@@ -194,7 +193,7 @@ class ServingSetup:
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
             launch_factors=factors.model_dump() if factors is not None else None,
-            expert_effort=self.engine.effort_of_experts(self.precision.compute),
+            products=self.experts.products(self.precision, self.engine, self.cluster.spec),
         )
 
     @cached_property

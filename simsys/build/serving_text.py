@@ -154,10 +154,14 @@ def _attention(pool: ServingMemory) -> Iterator[str]:
         f"experts{which}: divided among {gpus} GPUs, {experts} groups of {gpus // experts} that divide each expert; "
         f"tokens {sent}; busiest group {pool.experts.load:.4g} x the mean"
     )
+    if pool.experts.products(pool.precision, pool.engine, pool.cluster.spec).by_deep_gemm:
+        yield f"products of experts{which}: DeepGEMM, whose efficiency does not depend on the engine"
     given = pool.experts.given
     if given.two_batch_overlap or given.shared_experts == "overlapped":
         what = "the other half of the batch" if given.two_batch_overlap else "shared experts"
-        yield f"exchange{which}: overlaps with {what}, and has the time of idle links at all levels of detail"
+        kernel = pool.experts.kernel
+        kept = f" and keeps {kernel.occupied:.0%} of each GPU" if kernel is not None else ""
+        yield f"exchange{which}: overlaps with {what}{kept}, and has the time of idle links at all levels of detail"
 
 
 def _duration(job: ServingMemory) -> Iterator[str]:

@@ -21,6 +21,9 @@ median is 26 us. What leaves a node, (N - 8) / N of the bytes, then moves at 46,
 card. Within a node the bytes move at the bandwidth of NVLink. Normal kernels send a token once to each node: 43, 58
 and 51 GB/s, what stays in the node counted, are up to 45 GB/s of what leaves it; within a node they reach 0.97 of
 NVLink. Their constant is not published; they exchange sizes before tokens, so two low-latency constants are assumed.
+
+Beside other computation, the normal kernels keep 24 multiprocessors of 132 (README). Of the 170 us in which
+low-latency kernels dispatch, they occupy the GPU for 60 us (LMSYS blog, 2025-05-05, "Detail Breakdown").
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class ExpertKernel:
         across: Share of the bandwidth between nodes.
         once_per_place: Whether a token is sent once to each node (or GPU, in one node) of its experts, rather than
             once for each expert.
+        occupied: Share of a GPU that it keeps from other computation while it lasts.
     """
 
     name: str
@@ -52,6 +56,7 @@ class ExpertKernel:
     inside: float
     across: float
     once_per_place: bool
+    occupied: float
 
     def over(self, path: Path) -> Path:
         """A path as the kernel sees it."""
@@ -62,8 +67,8 @@ class ExpertKernel:
 EXPERT_KERNELS = {
     each.name: each
     for each in (
-        ExpertKernel("deepep_high_throughput", 52e-6, 0.97, 0.88, once_per_place=True),
-        ExpertKernel("deepep_low_latency", 26e-6, 1.0, 0.88, once_per_place=False),
+        ExpertKernel("deepep_high_throughput", 52e-6, 0.97, 0.88, once_per_place=True, occupied=24 / 132),
+        ExpertKernel("deepep_low_latency", 26e-6, 1.0, 0.88, once_per_place=False, occupied=60 / 170),
     )
 }
 """Kernels by their names."""

@@ -52,14 +52,17 @@ Floors = Annotated[dict[KernelDType, NonNegativeSeconds], BeforeValidator(_by_dt
 class Efficiency(FrozenModel):
     """Curves by kind of kernel, each by dtype or ``default``, interpolated linearly in the logarithm of the rows.
 
-    `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`. `norm`,
-    `activation`, `update` and `buffers` are element-wise kernels that another limit than bandwidth may decide, such
-    as arithmetic on a CPU: norms with their residual sums, activation functions, updates of weights by the optimizer,
-    and copies between weights and communication buffers; left out, they equal `memory`.
+    `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`.
+    `deep_gemm` is the same by DeepGEMM, for tokens that DeepEP delivers, in 8 bit with a scale for each block. It has
+    no `expert_effort` of the engine. Left out, these products are like others. `norm`, `activation`, `update` and
+    `buffers` are element-wise kernels that another limit than bandwidth may decide, such as arithmetic on a CPU:
+    norms with their residual sums, activation functions, updates of weights by the optimizer, and copies between
+    weights and communication buffers; left out, they equal `memory`.
     """
 
     gemm: Curves
     grouped_gemm: Curves | None = None
+    deep_gemm: Curves | None = None
     conv: Curves
     attention: Curves
     decode_attention: Curves

@@ -93,6 +93,7 @@ class Operator:
             count as stored but never as read.
         scales: Ratios of its costs to these amounts, from macro operations; stored amounts are not scaled.
         effort: Time to compute, over that of the device's curve: not 1 if an engine has slower or faster kernels.
+        by_deep_gemm: Whether DeepGEMM multiplies, if the device has a curve for it.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Operator:
     lookup: bool = False
     scales: Scales | None = None
     effort: float = 1.0
+    by_deep_gemm: bool = False
 
     @property
     def launches_for(self) -> LaunchedFor | None:
@@ -176,9 +178,9 @@ class Operator:
 
     @property
     def role(self) -> str:
-        """What it does if it is element-wise: ``norm``, ``activation``, or empty for anything else."""
+        """For what devices may have a curve: ``norm``, ``activation``, ``deep_gemm``, or empty for anything else."""
         if self.kind is not OperatorKind.MEMORY:
-            return ""
+            return "deep_gemm" if self.by_deep_gemm else ""
         if self.name.endswith("_norm"):
             return "norm"
         return "activation" if self.name.endswith("activation") else ""

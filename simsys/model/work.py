@@ -40,8 +40,8 @@ class Kernel(NamedTuple):
         effort: Compute time over that of the best kernel for the same FLOP.
         launches: Number of kernels that share the FLOP and the bytes, such as the two products of a backward pass.
         grouped: Whether it is a grouped GEMM, as of experts.
-        role: What an element-wise kernel does, if devices may have an efficiency of their own for it: ``norm``,
-            ``activation``, ``update`` (of weights) or ``buffers`` (copies).
+        role: For what devices may have an efficiency of its own: ``norm``, ``activation``, ``update`` (of weights)
+            or ``buffers`` (copies) of element-wise kernels, ``deep_gemm`` of products of experts.
         backward_share: Work of its backward pass over the usual one, as of frozen weights.
     """
 

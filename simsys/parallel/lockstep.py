@@ -37,6 +37,7 @@ class LockStep:
         moved_after: Steps between two such placements; 0 for none.
         halves: Whether each batch is processed in two halves, of which one computes while the other one communicates.
         layers: Layers with experts.
+        occupied: Share of a GPU that the exchange keeps from the computation beside it.
         draft: The same ranks with the parts of the model that drafts, if one does; parts that it lacks are empty.
     """
 
@@ -52,6 +53,7 @@ class LockStep:
     moved_after: int = 0
     halves: bool = False
     layers: int = 1
+    occupied: float = 0.0
     draft: LockStep | None = None
 
     def with_draft(
@@ -78,17 +80,6 @@ class LockStep:
             most: Tokens of the data-parallel rank with most.
         """
         return max(mean, most / self.load) if self.sent else mean
-
-    def pass_s(self, compute_s: float, exchange_s: float) -> float:
-        """Duration of a pass of computation and communication.
-
-        Two halves take turns on two resources. With C and D the times of computation and communication of both, each
-        layer takes max(C, D) / L; the first computation and the last communication of a half overlap with nothing.
-        """
-        if not self.halves:
-            return compute_s + exchange_s
-        alone = self.alone
-        return (1.0 - alone) * max(compute_s, exchange_s) + alone * (compute_s + exchange_s)
 
     @property
     def alone(self) -> float:

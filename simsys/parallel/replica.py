@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.model import Model
@@ -12,6 +13,26 @@ from simsys.parallel.kernel_counts import DENSE_LAUNCHES, launches_of
 from simsys.parallel.passes import ForwardPass, RepeatedBlock, forward_pass
 from simsys.parallel.segments import Exchange, Experts, Segment
 from simsys.parallel.stages import partition
+
+
+class ExpertProducts(NamedTuple):
+    """By which kernels experts compute.
+
+    Args:
+        effort: Time to compute, relative to the device's curve.
+        by_deep_gemm: Whether DeepGEMM multiplies.
+    """
+
+    effort: float = 1.0
+    by_deep_gemm: bool = False
+
+    def of(self, operator: Operator) -> Operator:
+        """A product of experts by these kernels."""
+        return replace(operator, effort=operator.effort * self.effort, by_deep_gemm=self.by_deep_gemm)
+
+
+PLAIN_PRODUCTS = ExpertProducts()
+"""The kernels of the device's curve."""
 
 
 def replica_stages(
@@ -25,7 +46,7 @@ def replica_stages(
     gather: bool = True,
     length_skew: float = 1.0,
     launch_factors: Mapping[str, float] | None = None,
-    expert_effort: float = 1.0,
+    products: ExpertProducts = PLAIN_PRODUCTS,
 ) -> list[ForwardPass]:
     """One rank's share of each stage of a replica.
 
@@ -40,18 +61,15 @@ def replica_stages(
             al. 2021, §4.1), as in vLLM; else each receives all of them.
         length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths.
         launch_factors: Time to launch the additional kernels of some operators, relative to their number.
-        expert_effort: Time that products of experts compute, relative to the device's curve.
+        products: By which kernels experts compute.
 
     Raises:
         UsageError: If the model cannot be divided like this.
     """
     whole = with_length_skew(forward_pass(model, tensor, sequence_parallel, experts=experts), length_skew)
     whole = with_launch_factors(with_wider_gaps(whole), launch_factors or {})
-    if expert_effort != 1.0:
-        whole = _with_operators(
-            whole,
-            lambda each: replace(each, effort=each.effort * expert_effort) if each.grouped else each,
-        )
+    if products != PLAIN_PRODUCTS:
+        whole = _with_operators(whole, lambda each: products.of(each) if each.grouped else each)
     if stages == 1:
         return [whole]
     pieces = [piece for (piece,) in partition(whole, stages, layers=stage_layers)]

@@ -92,7 +92,7 @@ class DeviceSpec:
         tdp_watt: Thermal design power: a cap, not an average.
         usd_per_hour: Price of one device; 0 if unknown.
         curves: Efficiency by kernel kind, then by dtype or ``default``; for products of experts, ``grouped_gemm``, by
-            default ``gemm``; for element-wise kernels, by role, by default ``memory``.
+            default ``gemm``; for kernels with a role, by role, by default by kind.
         floor_s: Fixed time of a kernel, by kind, then by dtype or ``default``; 0 by default.
         speed: Share of the usual speed at which all kernels run: below 1 for a slow GPU.
         host_update_bytes_per_s: Memory traffic of an optimizer on the host for this device: its share of host memory
@@ -168,8 +168,8 @@ class KernelRates:
     ) -> None:
         floors_s = spec.floor_s.get(kind.value)
         self._spec, self._dtype = spec, dtype
-        own = role if role in spec.curves else kind.value
-        self._curve = _curve(spec, "grouped_gemm" if grouped else own, dtype)
+        own = role if role in spec.curves else "grouped_gemm" if grouped else kind.value
+        self._curve = _curve(spec, own, dtype)
         self._peak = spec.peak_flop_per_s.get(dtype)
         self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
         self._alignment = alignment

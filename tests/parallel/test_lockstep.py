@@ -114,13 +114,3 @@ def test_the_rank_with_most_tokens_decides_where_tokens_are_sent() -> None:
     assert step_of(plan, 8, sent=True).exchanged_tokens(10.0, 40.0) == 40.0
     assert step_of(plan, 8).exchanged_tokens(10.0, 40.0) == 10.0
     assert step_of(plan, 8).mean_tokens(73.0, 7) == 10.0  # a rank without requests passes one token
-
-
-def test_two_halves_take_turns() -> None:
-    """Two jobs that alternate between two resources: 2 L max(c, d) + min(c, d) for L layers (Johnson's rule)."""
-    step = step_of(plan_of(8, 8), 8, halves=True)
-    for compute_s, exchange_s in ((3.0, 1.0), (1.0, 3.0), (2.0, 2.0)):
-        each, other = compute_s / (2 * LAYERS), exchange_s / (2 * LAYERS)
-        expected = 2 * LAYERS * max(each, other) + min(each, other)
-        assert step.pass_s(compute_s, exchange_s) == pytest.approx(expected, rel=1e-12)
-    assert step_of(plan_of(8, 8), 8).pass_s(3.0, 1.0) == 4.0

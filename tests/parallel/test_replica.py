@@ -17,7 +17,7 @@ from simsys.model.operators import POPULARITY, Operator, OperatorKind
 from simsys.model.transformer import build_transformer
 from simsys.model.work import Precision, kernel_of
 from simsys.parallel.passes import ForwardPass, forward_pass
-from simsys.parallel.replica import replica_stages, with_length_skew
+from simsys.parallel.replica import ExpertProducts, replica_stages, with_length_skew
 from simsys.parallel.segments import Experts
 
 BY_NAME = {architecture.name: architecture for architecture in listed_architectures()}
@@ -179,7 +179,7 @@ def test_unequal_lengths_slow_down_decode_attention_over_several_sequences() -> 
 
 
 def test_slower_products_of_experts_take_longer_but_compute_no_more() -> None:
-    (plain,), (slow,) = replica_stages(MIXTRAL), replica_stages(MIXTRAL, expert_effort=2.5)
+    (plain,), (slow,) = replica_stages(MIXTRAL), replica_stages(MIXTRAL, products=ExpertProducts(2.5))
     batch = Batch(tokens=4096, logits=1, attention_pairs=4096.0**2)
     for (_, one), (_, other) in zip(operators_of(plain), operators_of(slow), strict=True):
         assert other.effort == (2.5 if one.grouped else 1.0)

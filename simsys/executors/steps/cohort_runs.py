@@ -87,7 +87,8 @@ class CohortRuns(Cohort):
         experts_s, _ = costs.experts.seconds(mean.part(halves))
         _, exchange_s = costs.exchange.seconds(exchanged.part(halves))
         overlapped_s = 0.0 if costs.shared is None else ordered_sum(costs.shared.seconds(Batch(most)))
-        return RoundTimes(found, own, Shared(halves * experts_s, halves * exchange_s, halves, overlapped_s))
+        shared = Shared(halves * experts_s, halves * exchange_s, halves, overlapped_s, lockstep.occupied)
+        return RoundTimes(found, own, shared)
 
     def planned(self) -> int:
         """Book the stretch that ends now; return its number of steps."""

@@ -24,21 +24,32 @@ class Shared(NamedTuple):
         exchange_s: The exchange.
         halves: Number of parts of each batch, 1 or 2.
         overlapped_s: Shared experts, which are computed during the exchange.
+        occupied: Share of a GPU that the exchange keeps from the computation beside it.
     """
 
     experts_s: float
     exchange_s: float
     halves: int
     overlapped_s: float = 0.0
+    occupied: float = 0.0
 
     @property
     def waited_s(self) -> float:
         """From the beginning of the exchange to the experts' part."""
-        return max(self.exchange_s, self.overlapped_s)
+        return max(self.exchange_s, self.overlapped_s + self.delay_s) if self.overlapped_s else self.exchange_s
+
+    @property
+    def delay_s(self) -> float:
+        """By how much the exchange delays the computation beside it."""
+        return self.occupied * self.exchange_s
 
 
 class RoundTimes(NamedTuple):
     """Durations of a pass in each step of a stretch.
+
+    Two halves take turns on two resources. With C and D the times of computation and communication of both, and o the
+    share of a GPU that communication occupies, each of L layers takes max(C + o D, D) / L; the first computation and
+    the last communication of a half overlap with nothing.
 
     Args:
         round: The pass.
@@ -61,7 +72,8 @@ class RoundTimes(NamedTuple):
         else:
             alone = self.round.lockstep.alone
             computing = [(first + shared.experts_s, growth) for first, growth in lines]
-            times.add([*_scaled(computing, 1.0 - alone), ((1.0 - alone) * shared.exchange_s, 0.0)])
+            together = [(first + shared.delay_s, growth) for first, growth in computing]
+            times.add([*_scaled(together, 1.0 - alone), ((1.0 - alone) * shared.exchange_s, 0.0)])
             times.add(_scaled(computing, alone))
             times.first_s += alone * shared.exchange_s
 
