@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -213,7 +213,7 @@ def calibrate(
         rows_of_a_group: Sampled runs of a hundred runs of one group, GPU and engine (`sample`).
         jobs: Number of processes.
         progress: Called after each run of a round of simulations.
-        only: Names of the profiles that are fitted; all that the cases read if empty.
+        only: Names of the profiles that are fitted, to the cases that read them; all that the cases read if empty.
 
     Raises:
         UsageError: If there are too few rows, or they do not vary; or there is no profile of a name.
@@ -222,21 +222,27 @@ def calibrate(
     parts, left_out, found = list[Part](), dict[str, str](), dict[str, Prediction]()
     base: Overlay = overlay_of(kernels)
     with without_fits(own := FitsLeftOut(tables, only)), Simulations(jobs, progress, own) as simulations:
-        for families in FITTED_TOGETHER:
-            together = [case for case in cases if case.family in families]
+        cases = simulations.reading(cases, only) if only else cases
+        for families, together in _together(cases):
             try:
-                parts += [_part(together, base, rows_of_a_group, simulations, only)] if together else []
+                parts.append(_part(together, base, rows_of_a_group, simulations, only))
+                base = parts[-1].fit.overlay if parts[-1].helps else base
             except UsageError as why:
-                left_out[" and ".join(families)] = str(why)
+                left_out[families] = str(why)
                 found |= {each.case.id: each for each in simulations.predict(together, base)}
-                continue
-            base = parts[-1].fit.overlay if together and parts[-1].helps else base
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     if not parts:
-        raise UsageError("; ".join(left_out.values()))
+        raise UsageError("; ".join(left_out.values()) or f"no row reads a profile of {', '.join(only)}")
     found |= {each.case.id: each for part in parts for each in part.unseen}
-    blind = [found[case.id] for case in cases]
+    blind = [found[each.id] for each in cases]
     return Calibration(parts, left_out, blind, read, kernels, tables, command, as_of, only)
+
+
+def _together(cases: Sequence[Case]) -> Iterator[tuple[str, list[Case]]]:
+    """Yield the cases that are fitted together, with the names of their families."""
+    for families in FITTED_TOGETHER:
+        if found := [case for case in cases if case.family in families]:
+            yield " and ".join(families), found
 
 
 def _check_names(only: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import Named, load_gpu
+from simsys.config.hardware import Named, inherited, load_gpu
 from simsys.errors import UsageError
 from simsys.fidelity.tables.kernel_rows import FEWEST, MeasuredKernels, Vector, measured_kernels
 from simsys.fidelity.tables.table import Table
@@ -88,6 +88,9 @@ def provenance(fits: Sequence[KernelFit], tables: Sequence[str], command: str, a
 def fit_kernels(table: Table) -> list[KernelFit]:
     """Fit every GPU and dtype of a table of kernels.
 
+    A GPU whose profile extends that of another GPU of the table, which is the same chip, has the fits of that one.
+    Runs correct these: a server's kernels differ from single ones.
+
     Raises:
         UsageError: If SciPy is not installed, or no GPU and dtype has enough kernels that a fit describes.
         ConfigError: With all problems of the cells.
@@ -96,7 +99,14 @@ def fit_kernels(table: Table) -> list[KernelFit]:
     found = [fit for fit in fits if fit.error_unseen < WORST]
     if not found:
         raise UsageError(f"{table.file}: no GPU and dtype has {FEWEST} kernels or more that a fit describes")
-    return found
+    fitted = {(fit.gpu, fit.kind, fit.dtype) for fit in found}
+    return [fit for fit in found if not any((gpu, fit.kind, fit.dtype) in fitted for gpu in _extended(fit.gpu))]
+
+
+def _extended(gpu: str) -> Iterator[str]:
+    """Yield the GPUs whose profiles that of a GPU extends, the nearest first."""
+    while gpu := inherited("gpu", gpu)[0]:
+        yield gpu
 
 
 def _fit_gemm(kernels: MeasuredKernels) -> KernelFit:

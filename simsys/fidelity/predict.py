@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -56,7 +56,7 @@ class Simulations:
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
         self._found: dict[tuple[Run, str], Outcome] = {}
-        self._cpu_s: dict[Run, float] = {}
+        self._built: dict[Run, tuple[float, frozenset[Named]]] = {}  # expected time, and the profiles read until then
 
     def __enter__(self) -> Self:
         if self._jobs > 1:
@@ -94,10 +94,25 @@ class Simulations:
 
     def expected_cpu_s(self, cases: Sequence[Case]) -> dict[Run, float]:
         """Return the approximate processor time of each run of some cases; it does not depend on the machine."""
-        runs = list(dict.fromkeys(case.run for case in cases if case.run is not None))
-        new = [run for run in runs if run not in self._cpu_s]
-        self._cpu_s.update(zip(new, self.each(_expected_cpu_s, new), strict=True))
-        return {run: self._cpu_s[run] for run in runs}
+        built = self._build(cases)
+        return {case.run: built[case.run][0] for case in cases if case.run is not None}
+
+    def reading(self, cases: Sequence[Case], names: Collection[str]) -> list[Case]:
+        """Return the cases whose runs read any profile of some names while they are built, or none at all."""
+        built = self._build(cases)
+
+        def reads(run: Run) -> bool:
+            found = {name for _, name in built[run][1]}
+            return not found or not found.isdisjoint(names)
+
+        return [case for case in cases if case.run is not None and reads(case.run)]
+
+    def _build(self, cases: Sequence[Case]) -> Mapping[Run, tuple[float, frozenset[Named]]]:
+        """Build the runs of some cases, each once."""
+        runs = dict.fromkeys(case.run for case in cases if case.run is not None)
+        new = [run for run in runs if run not in self._built]
+        self._built.update(zip(new, self.each(_built, new), strict=True))
+        return self._built
 
     def each(
         self,
@@ -176,7 +191,9 @@ def outcome_of(task: tuple[Run, Overlay, FitsLeftOut, UserModules]) -> Outcome:
     return Outcome(figures, reason, frozenset(read))
 
 
-def _expected_cpu_s(task: tuple[Run, FitsLeftOut, UserModules]) -> float:
+def _built(task: tuple[Run, FitsLeftOut, UserModules]) -> tuple[float, frozenset[Named]]:
+    """Build a run; return its expected processor time and the profiles that it has read."""
     run, left_out, modules = task
-    with looked_for(modules), without_fits(left_out):
-        return run.expected_cpu_s()
+    with looked_for(modules), without_fits(left_out), profiles_read() as read:
+        expected_s = run.expected_cpu_s()
+    return expected_s, frozenset(read)

@@ -44,7 +44,8 @@ def outer_settings(asked: SearchConfig, keys: Collection[str], follows: Mapping[
                 f"search.over: unknown setting {key!r}{did_you_mean(key, [*keys, 'hardware.gpu', OTHERS])}"
             )
         if isinstance(values, str):
-            raise UsageError(f"search.over: {key}: there are no 'auto' values of this setting; list the values")
+            have = ", ".join(each for each in keys if each not in follows)
+            raise UsageError(f"search.over: {key}: list the values of this setting; 'auto' finds those of {have}")
         found[key] = list(values)
     return found
 

@@ -350,6 +350,26 @@ def test_only_named_profiles_are_fitted_and_other_errors_stay(tmp_path: Path) ->
         calibrate(cases(VARIED), command="", only=["T4"], **given)
 
 
+def test_rows_that_read_no_named_profile_are_left_out() -> None:
+    gpus = {"dgx-a100": "A100-SXM-80GB", "dgx-h100": "H100-SXM"}
+    runs = [
+        ScenarioRun.of(
+            {
+                "hardware": {"profile": node, "num_nodes": 1},
+                "model": {"name": "GPT2-Small"},
+                "training": {"batch_size_per_gpu": 1},
+            }
+        )
+        for node in gpus
+    ]
+    every = [Case(f"c{i}", "training", "g", "iteration_s", "s", 1.0, run=run) for i, run in enumerate(runs)]
+    nothing, unbuilt = replace(every[0], run=None), cases(VARIED[:1])
+    simulations = Simulations()
+    assert simulations.reading([*every, nothing], list(gpus.values())) == every
+    assert simulations.reading([*every, *unbuilt], ["H100-SXM"]) == [every[1], *unbuilt]
+    assert not simulations.reading(every, ["T4"])
+
+
 def test_a_fit_of_some_profiles_leaves_the_earlier_fits_of_others_in_place(
     calibration: Calibration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,16 @@ def test_of_the_kernels_of_several_frameworks_the_middle_one_counts(fitted: Kern
     assert fit_kernels(written(tmp_path, [header, *slower, *rows])) == [fitted]  # of two, the faster one
 
 
+def test_a_gpu_of_the_same_chip_has_the_fits_of_the_other(tmp_path: Path) -> None:
+    header, *rows = (tmp_path / gemm_table(tmp_path).file).read_text().splitlines()
+    names = ("b200_sxm", "gb200")
+    both = [row.replace("h100_sxm", name) for name in names for row in rows]
+    found = fit_kernels(written(tmp_path, [header, *rows, *both]))
+    assert [each.gpu for each in found] == ["H100-SXM", "B200-SXM"]
+    [alone] = fit_kernels(written(tmp_path, [header, *both[len(rows) :]]))
+    assert alone.gpu == "GB200"
+
+
 def test_blocks_with_scales_of_their_own_are_a_dtype_with_the_peak_of_fp8(tmp_path: Path) -> None:
     header, *rows = (tmp_path / gemm_table(tmp_path).file).read_text().splitlines()
     plain, block = (
