@@ -206,7 +206,7 @@ def calibrate(
 
     Args:
         cases: Measured runs.
-        kernels: Fits to tables of kernels, which stay fixed.
+        kernels: Fits to tables of kernels, which stay fixed; of these, those of `only`.
         tables: The names of the tables of the cases.
         command: The command line, written into the fits.
         as_of: The date, written into the fits.
@@ -219,6 +219,7 @@ def calibrate(
         UsageError: If there are too few rows, or they do not vary; or there is no profile of a name.
     """
     _check_names(only)
+    kernels = [fit for fit in kernels if not only or fit.gpu in only]
     parts, left_out, found = list[Part](), dict[str, str](), dict[str, Prediction]()
     base: Overlay = overlay_of(kernels)
     with without_fits(own := FitsLeftOut(tables, only)), Simulations(jobs, progress, own) as simulations:

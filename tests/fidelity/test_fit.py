@@ -19,6 +19,7 @@ from simsys.fidelity.case import Case, Figures, Prediction, Unsupported
 from simsys.fidelity.coefficients import SERVING, STORED, coefficients_of, from_unit, settings, to_unit
 from simsys.fidelity.derivatives import Derivatives
 from simsys.fidelity.fit import TAKES_LONG, fit, unseen
+from simsys.fidelity.kernel_fit import KernelFit
 from simsys.fidelity.predict import Simulations
 from simsys.fidelity.problem import Problem
 from simsys.fidelity.scenario_run import ScenarioRun
@@ -326,7 +327,9 @@ def test_a_fit_that_does_not_predict_rows_it_has_not_seen_is_not_kept(
 
 def test_only_named_profiles_are_fitted_and_other_errors_stay(tmp_path: Path) -> None:
     given = {"tables": ["mine.csv"], "as_of": date(2026, 11, 22), "rows_of_a_group": 100}
-    found = calibrate(cases(VARIED), command="simsys calibrate mine.csv", only=["A100-SXM-80GB"], **given)
+    point = {"rows": 1, "compute": 0.5, "memory": 0.5}
+    kernels = [KernelFit("L40S", "gemm", "bf16", 4e-6, [point], 90, 0.01, 0.02)]
+    found = calibrate(cases(VARIED), kernels, command="simsys calibrate mine.csv", only=["A100-SXM-80GB"], **given)
     assert set(found.documents) == {("gpu", "A100-SXM-80GB")}
     errors = tmp_path / "fits" / "expected_errors.yaml"
     errors.parent.mkdir()
