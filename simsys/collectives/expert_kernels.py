@@ -23,7 +23,8 @@ and 51 GB/s, what stays in the node counted, are up to 45 GB/s of what leaves it
 NVLink. Their constant is not published; they exchange sizes before tokens, so two low-latency constants are assumed.
 
 Beside other computation, the normal kernels keep 24 multiprocessors of 132 (README). Of the 170 us in which
-low-latency kernels dispatch, they occupy the GPU for 60 us (LMSYS blog, 2025-05-05, "Detail Breakdown").
+low-latency kernels dispatch, they occupy the GPU for 60 us (LMSYS blog, 2025-05-05, "Detail Breakdown"); the same
+share is assumed of combining.
 """
 
 from __future__ import annotations
