@@ -31,12 +31,17 @@ class LinkLoads:
     ) -> None:
         self._network, self._links, self._plan, self._now = network, links, plan, now
         self._footprints: dict[tuple[CollectivePlan, int], Footprint] = {}
+        self._steps: dict[CollectivePlan, tuple[int, float]] = {}
 
     def steps(self, kind: CollectiveKind, nbytes: float) -> tuple[int, float]:
         """Number of steps of a collective, and the sum of the bytes of one transfer in each."""
-        phases = self._links.phases(self._plan(kind, nbytes).algorithm, kind)
-        share = ordered_sum(phase.repeat * phase.fraction for phase in phases)
-        return sum(phase.repeat for phase in phases), nbytes * share
+        plan = self._plan(kind, nbytes)
+        found = self._steps.get(plan)
+        if found is None:
+            phases = self._links.phases(plan.algorithm, kind)
+            share = ordered_sum(phase.repeat * phase.fraction for phase in phases)
+            found = self._steps[plan] = sum(phase.repeat for phase in phases), share
+        return found[0], nbytes * found[1]
 
     def footprints(self) -> Iterable[Footprint]:
         """Loads of all collectives so far."""

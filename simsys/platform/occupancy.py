@@ -34,7 +34,6 @@ class Occupancy:
         self._env, self._bytes_per_s, self._in_turn = env, bytes_per_s, in_turn
         self._footprints: list[Footprint] = []
         self._under_way: dict[Occupant, None] = {}
-        self._meetings: dict[tuple[int, int], bool] = {}
         self._rates = OccupancyRates(in_turn=in_turn)
         self._since_s: dict[Occupant, float] = {}
         self._present_s = self._lost_s = 0.0
@@ -143,22 +142,12 @@ class Occupancy:
         found: dict[Occupant, None] = {occupant: None}
         pending = [occupant]
         while pending:
-            one = pending.pop()
+            mask = pending.pop().mask
             for other in self._under_way:
-                if other not in found and self._meet(one, other):
+                if other.mask & mask and other not in found:
                     found[other] = None
                     pending.append(other)
         return [other for other in found if other is not occupant]
-
-    def _meet(self, one: Occupant, other: Occupant) -> bool:
-        return any(self._overlap(mine, theirs) for mine in one.footprints for theirs in other.footprints)
-
-    def _overlap(self, one: Footprint, other: Footprint) -> bool:
-        key = (one.number, other.number) if one.number < other.number else (other.number, one.number)
-        found = self._meetings.get(key)
-        if found is None:
-            found = self._meetings[key] = not one.busy_s.keys().isdisjoint(other.busy_s)
-        return found
 
     def _share(self, occupants: Sequence[Occupant]) -> None:
         """Find the rates of all that meet; each ends accordingly if nothing changes."""

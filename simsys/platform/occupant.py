@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import count
+from operator import or_
 
 import simpy
 from simpy.events import Event
@@ -31,18 +33,22 @@ class Footprint:
         """Time of its bytes at the link's full rate, per byte of the whole."""
         self.busiest_s = max(self.busy_s.values(), default=0.0)
         """The most of them."""
+        self.mask = sum(1 << link for link in shares)
+        """The set of its links, a bit for each number."""
         self.account = account
 
 
 class Occupant:
     """A user of links, with a rate that changes with other users."""
 
-    __slots__ = ("duty_cycle", "footprints", "key", "loads", "pace", "rate")
+    __slots__ = ("duty_cycle", "footprints", "key", "loads", "mask", "pace", "rate")
 
     def __init__(self) -> None:
         self.footprints: list[Footprint] = []
         self.loads: list[float] = []
         """Bytes/s on idle links, by footprint."""
+        self.mask = 0
+        """The set of its links, as of `Footprint.mask`."""
         self.pace = 1.0
         """Its steps/s or bytes/s, whichever links share fairly, at a rate of 1."""
         self.duty_cycle = 1.0
@@ -64,6 +70,7 @@ class Occupant:
         """
         self.footprints = [footprint for footprint, _ in parts]
         self.loads = [nbytes / seconds if seconds else 0.0 for _, nbytes in parts]
+        self.mask = reduce(or_, [footprint.mask for footprint in self.footprints], 0)
         self.pace, self.duty_cycle = pace, duty_cycle
         self.key = (*(footprint.number for footprint in self.footprints), *self.loads, pace, duty_cycle)
 
