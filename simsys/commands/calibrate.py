@@ -14,8 +14,10 @@ from simsys.commands.options import JSON, answer_json, common
 from simsys.report.console import answer, say
 
 if TYPE_CHECKING:
+    from simsys.fidelity.calibrate import Calibration
     from simsys.fidelity.case import Case
     from simsys.fidelity.kernel_fit import KernelFit
+    from simsys.fidelity.memo import Memo
 
 
 @click.command()
@@ -52,12 +54,10 @@ def calibrate(
     kernel times (matrix products and decode attention). One profile per GPU, engine or machine is fitted to all its
     rows. The fits are written to fits/ in the folder, with their rows, their errors, and the cross-validated errors on
     groups of rows held out of the fit. All commands find profiles in the folder 'hardware_profiles' of a folder in
-    $SIMSYS_PATH.
+    $SIMSYS_PATH. The same command continues a calibration that was interrupted.
     """
-    from simsys.fidelity.calibrate import calibrate as fit_profiles
     from simsys.fidelity.calibrate import write_kernel_fits
     from simsys.report.calibration import calibration_dict, calibration_text, kernel_dicts, kernel_text
-    from simsys.report.counted_progress import CountedProgress
     from simsys.report.fidelity_page import Notes, write_page
 
     names, as_of = [file.name for file in files], datetime.now(UTC).date()
@@ -65,27 +65,38 @@ def calibrate(
     chosen = [word for name in only for word in ("--only", name)]
     command = shlex.join(["simsys", "calibrate", *names, *(["--rows", str(rows)] if cases else []), *chosen])
     if cases:
-        with CountedProgress("calibrate, this round", "runs") as progress:
-            found = fit_profiles(
-                cases,
-                kernels,
-                tables=names,
-                command=command,
-                as_of=as_of,
-                rows_of_a_group=rows,
-                jobs=jobs,
-                progress=progress,
-                only=only,
-            )
+        memo = _memo(out)
+        made = {"tables": names, "command": command, "as_of": as_of}
+        found = _fitted(cases, kernels, rows_of_a_group=rows, jobs=jobs, only=only, memo=memo, **made)
         written = found.write(out)
         if page is not None:
             known = Notes.read(notes) if notes is not None else Notes()
             written += write_page(page, found.unseen, command=command, notes=known)
+        memo.remove()
         text, facts = calibration_text(found), calibration_dict(found)
     else:
         written = write_kernel_fits(out, kernels, tables=names, command=command, as_of=as_of)
         text, facts = kernel_text(kernels), {"kernels": kernel_dicts(kernels)}
     _answer(text, facts, written, as_json=as_json)
+
+
+def _fitted(cases: Sequence[Case], kernels: Sequence[KernelFit], **given: Any) -> Calibration:
+    """The calibration, with its progress."""
+    from simsys.fidelity.calibrate import calibrate as fit_profiles
+    from simsys.report.counted_progress import CountedProgress
+
+    with CountedProgress("calibrate, this round", "runs") as progress:
+        return fit_profiles(cases, kernels, progress=progress, **given)
+
+
+def _memo(out: Path) -> Memo:
+    """The simulations of a calibration with the same output that was interrupted, if there was one."""
+    from simsys.fidelity.memo import Memo
+
+    memo = Memo.of(out)
+    if known := len(memo):
+        say(f"continues an interrupted calibration, {known:,} of whose simulations are in {memo.path}")
+    return memo
 
 
 def _answer(text: str, facts: Mapping[str, Any], written: Sequence[Path], *, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from simsys.fidelity.errors import Errors, errors_of
 from simsys.fidelity.expected import errors_by_regime, errors_to_expect, losses_to_expect, with_errors_of
 from simsys.fidelity.fit import Fit, fit, unseen
 from simsys.fidelity.kernel_fit import KernelFit, overlay_of, provenance
+from simsys.fidelity.memo import Memo
 from simsys.fidelity.predict import Overlay, Progress, Simulations
 from simsys.fidelity.problem import Problem
 from simsys.fidelity.sample import sample
@@ -198,6 +199,7 @@ def calibrate(
     jobs: int = 1,
     progress: Progress | None = None,
     only: Collection[str] = (),
+    memo: Memo | None = None,
 ) -> Calibration:
     """Fit all coefficients on which the cases depend.
 
@@ -214,15 +216,15 @@ def calibrate(
         jobs: Number of processes.
         progress: Called after each run of a round of simulations.
         only: Names of the profiles that are fitted, to the cases that read them; all that the cases read if empty.
+        memo: Where outcomes of simulations are kept on disk, if they are.
 
     Raises:
         UsageError: If there are too few rows, or they do not vary; or there is no profile of a name.
     """
-    _check_names(only)
-    kernels = [fit for fit in kernels if not only or fit.gpu in only]
+    kernels = _chosen(kernels, only)
     parts, left_out, found = list[Part](), dict[str, str](), dict[str, Prediction]()
     base: Overlay = overlay_of(kernels)
-    with without_fits(own := FitsLeftOut(tables, only)), Simulations(jobs, progress, own) as simulations:
+    with without_fits(own := FitsLeftOut(tables, only)), Simulations(jobs, progress, own, memo) as simulations:
         cases = simulations.reading(cases, only) if only else cases
         for families, together in _together(cases):
             try:
@@ -234,9 +236,14 @@ def calibrate(
         read = [simulations.profiles(case.run) if case.run is not None else frozenset() for case in cases]
     if not parts:
         raise UsageError("; ".join(left_out.values()) or f"no row reads a profile of {', '.join(only)}")
-    found |= {each.case.id: each for part in parts for each in part.unseen}
-    blind = [found[each.id] for each in cases]
+    blind = _in_order(cases, found, parts)
     return Calibration(parts, left_out, blind, read, kernels, tables, command, as_of, only)
+
+
+def _in_order(cases: Sequence[Case], found: Mapping[str, Prediction], parts: Sequence[Part]) -> list[Prediction]:
+    """Return the prediction of every case: of a part that has it, or else the one that was found."""
+    blind = {**found, **{each.case.id: each for part in parts for each in part.unseen}}
+    return [blind[each.id] for each in cases]
 
 
 def _together(cases: Sequence[Case]) -> Iterator[tuple[str, list[Case]]]:
@@ -246,12 +253,13 @@ def _together(cases: Sequence[Case]) -> Iterator[tuple[str, list[Case]]]:
             yield " and ".join(families), found
 
 
-def _check_names(only: Collection[str]) -> None:
-    """Refuse names of profiles that there are not."""
+def _chosen(kernels: Sequence[KernelFit], only: Collection[str]) -> Sequence[KernelFit]:
+    """Return the fits to kernels of some profiles; names of profiles that there are not are refused."""
     known = [name for kind in get_args(Kind) for name in profile_names(kind)]
     for name in only:
         if name not in known:
             raise UnknownNameError("profile", name, known)
+    return [fit for fit in kernels if not only or fit.gpu in only]
 
 
 def _part(

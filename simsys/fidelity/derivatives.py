@@ -15,12 +15,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import FitsLeftOut, Named
+from simsys.config.hardware import Named
 from simsys.fidelity.case import LOST, Case, Figures, Run
 from simsys.fidelity.coefficients import Coefficient, from_unit, overlay_with, parents_of
-from simsys.fidelity.predict import Overlay, Simulations, outcome_of
+from simsys.fidelity.predict import Overlay, Simulations, Surroundings, outcome_of
 from simsys.fidelity.slopes import Vector
-from simsys.user_modules import UserModules
 
 STEP = 0.02
 """Step of the difference quotients, as a share of the range between the bounds of a coefficient."""
@@ -165,18 +164,18 @@ class Derivatives:
         )
 
 
-def moved_figures(task: tuple[Moves, FitsLeftOut, UserModules]) -> Moved:
+def moved_figures(task: tuple[Moves, Surroundings]) -> Moved:
     """Simulate a run with its coefficients moved.
 
     Args:
-        task: The run with its coefficients, the fits that are left out, and the user's modules.
+        task: The run with its coefficients, and what all runs have in common.
     """
-    moves, left_out, modules = task
+    moves, around = task
 
     def simulated(places: Sequence[int]) -> Figures:
         values = [moves.moved[place] if place in places else value for place, value in moves.values.items()]
         overlay = overlay_with(moves.base, list(moves.coefficients.values()), values)
-        figures = outcome_of((moves.run, overlay, left_out, modules)).figures
+        figures = outcome_of(((moves.run, overlay), around)).figures
         return {name: figures[name] for name in sorted(moves.wanted) if name in figures}
 
     usual = simulated(())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from simsys.config.hardware import NONE_LEFT_OUT, FitsLeftOut, Named, overlaid, profiles_read, without_fits
 from simsys.errors import SimsysError
 from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
+from simsys.fidelity.memo import Memo, Outcome
 from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, end_workers, starting_workers
 
@@ -28,18 +30,18 @@ RUNS_OF_A_PARCEL = 8  # sent to another process at once
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run.
+class Surroundings:
+    """What all simulations have in common, in every process.
 
     Args:
-        figures: Its figures.
-        reason: Why there are none; empty if there are.
-        profiles: The profiles that it read.
+        left_out: Fits without which profiles are used.
+        modules: The user's modules.
+        memo: Where outcomes are kept, if they are.
     """
 
-    figures: Figures
-    reason: str
-    profiles: frozenset[Named]
+    left_out: FitsLeftOut
+    modules: UserModules
+    memo: Memo | None = None
 
 
 class Simulations:
@@ -49,10 +51,18 @@ class Simulations:
         jobs: Number of processes.
         progress: Called after each run.
         left_out: Fits without which profiles are used.
+        memo: Where outcomes are kept on disk, if they are.
     """
 
-    def __init__(self, jobs: int = 1, progress: Progress | None = None, left_out: FitsLeftOut = NONE_LEFT_OUT) -> None:
-        self._jobs, self._progress, self._left_out = jobs, progress, left_out
+    def __init__(
+        self,
+        jobs: int = 1,
+        progress: Progress | None = None,
+        left_out: FitsLeftOut = NONE_LEFT_OUT,
+        memo: Memo | None = None,
+    ) -> None:
+        self._jobs, self._progress = jobs, progress
+        self._left_out, self._memo = left_out, memo
         self._pool: ProcessPoolExecutor | None = None
         self._profiles: dict[Run, frozenset[Named]] = {}
         self._found: dict[tuple[Run, str], Outcome] = {}
@@ -116,18 +126,18 @@ class Simulations:
 
     def each(
         self,
-        work: Callable[[tuple[Task, FitsLeftOut, UserModules]], Answer],
+        work: Callable[[tuple[Task, Surroundings]], Answer],
         tasks: Sequence[Task],
         of_parcel: int = RUNS_OF_A_PARCEL,
     ) -> Iterator[Answer]:
         """Do work on each task, in the processes, and yield the answers in order.
 
         Args:
-            work: Called with a task, the fits that are left out, and the user's modules.
+            work: Called with a task and what all have in common.
             tasks: The tasks.
             of_parcel: Tasks that are sent to a process at once; 1 for long ones.
         """
-        sent = [(task, self._left_out, current()) for task in tasks]
+        sent = self._sent(tasks)
         for done, answer in enumerate(self._mapped(work, sent, of_parcel), 1):
             if self._progress is not None:
                 self._progress(done, len(sent))
@@ -140,8 +150,13 @@ class Simulations:
         return run, json.dumps(kept, sort_keys=True)
 
     def _simulate(self, runs: Sequence[Run], overlay: Overlay) -> Iterator[tuple[Run, Outcome]]:
-        tasks = [(run, overlay, self._left_out, current()) for run in runs]
+        tasks = self._sent([(run, overlay) for run in runs])
         yield from zip(runs, self._mapped(outcome_of, tasks), strict=True)
+
+    def _sent(self, tasks: Sequence[Task]) -> list[tuple[Task, Surroundings]]:
+        """Each task with what all have in common."""
+        around = Surroundings(self._left_out, current(), self._memo)
+        return [(task, around) for task in tasks]
 
     def _mapped(
         self, work: Callable[[Task], Answer], tasks: Sequence[Task], of_parcel: int = RUNS_OF_A_PARCEL
@@ -176,12 +191,18 @@ def predict(cases: Sequence[Case], *, jobs: int = 1, progress: Progress | None =
         return simulations.predict(cases)
 
 
-def outcome_of(task: tuple[Run, Overlay, FitsLeftOut, UserModules]) -> Outcome:
-    """Simulate one run with changed profiles, without some fits."""
-    run, overlay, left_out, modules = task
+def outcome_of(task: tuple[tuple[Run, Overlay], Surroundings]) -> Outcome:
+    """Simulate one run with changed profiles, without some fits; or return its outcome if that is known."""
+    (run, overlay), around = task
+    if around.memo is None:
+        return _simulated(run, overlay, around)
+    return around.memo.outcome((run, around.left_out), overlay, lambda: _simulated(run, overlay, around))
+
+
+def _simulated(run: Run, overlay: Overlay, around: Surroundings) -> Outcome:
     figures: Figures = {}
     reason = ""
-    with looked_for(modules), without_fits(left_out), overlaid(overlay), profiles_read() as read:
+    with _surrounded(around), overlaid(overlay), profiles_read() as read:
         try:
             figures = run.figures()
         except Unsupported as why:
@@ -191,9 +212,15 @@ def outcome_of(task: tuple[Run, Overlay, FitsLeftOut, UserModules]) -> Outcome:
     return Outcome(figures, reason, frozenset(read))
 
 
-def _built(task: tuple[Run, FitsLeftOut, UserModules]) -> tuple[float, frozenset[Named]]:
+def _built(task: tuple[Run, Surroundings]) -> tuple[float, frozenset[Named]]:
     """Build a run; return its expected processor time and the profiles that it has read."""
-    run, left_out, modules = task
-    with looked_for(modules), without_fits(left_out), profiles_read() as read:
+    run, around = task
+    with _surrounded(around), profiles_read() as read:
         expected_s = run.expected_cpu_s()
     return expected_s, frozenset(read)
+
+
+@contextmanager
+def _surrounded(around: Surroundings) -> Iterator[None]:
+    with looked_for(around.modules), without_fits(around.left_out):
+        yield
