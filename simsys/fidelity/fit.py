@@ -22,8 +22,8 @@ DAMPING = (0.02, 0.06, 0.2)
 """Damping factors (Levenberg 1944), tried in this order until a step improves the fit."""
 STEPS = 16
 """Largest number of steps."""
-STEPS_OF_A_FOLD = 4
-"""Largest number of steps of a search without some rows, which begins with good derivatives."""
+STEPS_OF_A_FOLD = 1
+"""Largest number of steps of a search without some rows, which begins at the minimum of the expected errors."""
 LITTLE = 0.002
 """Relative gain below which a search measures derivatives anew, or ends."""
 RENEWALS = 1
@@ -39,7 +39,7 @@ SLOW_S = 10.0
 TAKES_LONG = f"a simulation of more than {SLOW_S:g} s of processor time, left out of the cross-validation"
 EDGE = 1e-3
 """Distance from a bound below which a coefficient is at it."""
-RELEASES = 3
+RELEASES, RELEASES_OF_A_FOLD = 3, 1
 """Largest number of searches, each without the coefficients that the ones before took to their bounds."""
 
 
@@ -96,7 +96,7 @@ class Search:
         """Search; then again without the coefficients at their bounds, which stay as they were."""
         self._start_anywhere()
         self._descend()
-        for _ in range(RELEASES):
+        for _ in range(RELEASES if self.measures else RELEASES_OF_A_FOLD):
             stuck = self.free & ((self.places < EDGE) | (self.places > 1.0 - EDGE))
             if not stuck.any():
                 return
