@@ -132,6 +132,7 @@ class PrefixCache(PagedKVCache):
         """Give back blocks that were taken for decoding sequences, and that none of them needs."""
         self.free_blocks += blocks
         if self.shares:
+            self.tree.reclaim(0)  # what was taken has evicted others, whether or not anything was looked up since
             self.tree.unused += blocks
 
     def holds(self, request: int, tokens: int) -> bool:

@@ -34,6 +34,7 @@ from tests.helpers.random_serving import POLICIES, ROUTERS, limits, shared, work
 from tests.helpers.reference_serving import Limits
 from tests.helpers.serving_harness import HOST, SLOW_HOST, Served, serve
 from tests.helpers.thorough import cases
+from tests.helpers.weighted_fair_queueing import WeightedFairQueueing
 
 
 class Curious(Router):
@@ -156,6 +157,9 @@ CROWDED_OUT = Case(999_999, Priority, CentralQueue, 1, False, None, lambda: Poll
 UNLUCKY = Case(940583, ChunkedPrefill, Curious, 3, True, None, None, True)
 """A sequence that is preempted has had more drafts accepted than the mean, and needs more blocks than are free."""
 
+GIVEN_BACK = Case(487884, WeightedFairQueueing, PrefixAffinity, 3, True, 5, lambda: BatchWait(4, 20), True)
+"""A block that was taken in a run for a draft, and evicted a cached one, is given back at the end of the run."""
+
 
 @settings(max_examples=cases(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CASES)
@@ -168,6 +172,7 @@ UNLUCKY = Case(940583, ChunkedPrefill, Curious, 3, True, None, None, True)
 @example(DRAFTED)
 @example(UNLUCKY)
 @example(COPIED)
+@example(GIVEN_BACK)
 def test_runs_are_bit_identical_to_single_steps(case: Case) -> None:
     runs_equal_steps(case)
 
