@@ -56,6 +56,11 @@ def test_vllm_v0_processes_prompts_alone_and_first() -> None:
 
 
 @pytest.mark.parametrize("policy", [WholePrompts, ChunkedPrefill])
+def test_limits_of_a_step_are_those_of_vllm_by_default(policy: type[Scheduler]) -> None:
+    assert (policy.Options().max_num_seqs, policy.Options().max_num_batched_tokens) == (256, 2048)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("policy", [WholePrompts, ChunkedPrefill])
 @pytest.mark.parametrize(("running", "wanted"), [(0, True), (1, True), (2, False)])
 def test_only_the_first_of_the_queue_is_wanted_and_only_where_a_seat_is_free(
     policy: Any, running: int, wanted: bool

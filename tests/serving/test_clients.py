@@ -161,6 +161,15 @@ def test_a_waiting_request_leaves_at_once_and_lets_the_next_one_in() -> None:
     assert admitted_s < each.times("finished")[0]
 
 
+def test_a_request_that_the_engine_holds_back_is_one_that_waits() -> None:
+    """It comes within a step while the next one is scheduled, so the engine would look at it later."""
+    requests = RequestTable([0.0, 1e-6], [8, 8], [40, 1], cancel_s=[inf, 1e-6])
+    each = serve(requests, AMPLE, intake=ScheduledAhead)
+    assert each.cancelled[1].time_s == pytest.approx(2e-6, rel=1e-12)
+    assert each.cancelled[1].waiting
+    assert each.cancelled[1].wasted_tokens == 0
+
+
 def test_a_time_out_for_the_first_token_is_over_with_it() -> None:
     lone = serve(RequestTable([0.0], [8], [30]), AMPLE)
     first_s, last_s = lone.times("first token")[0], lone.times("finished")[0]

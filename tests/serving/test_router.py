@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -54,9 +54,11 @@ def routed(router: type[Router], replicas: list[Any], count: int, seed: int = 0)
     return [places[id(made.route(request))] for request in range(count)]
 
 
-def ranks_of(router: type[Router], requests: RequestTable, replicas: int, **more: Any) -> list[int]:
+def ranks_of(
+    router: type[Router], requests: RequestTable, replicas: int, limits: Limits = AMPLE, **more: Any
+) -> list[int]:
     """The replica that has worked for each request, by what it was doing when the request had its first token."""
-    served = serve(requests, AMPLE, router=router, replicas=replicas, **more)
+    served = serve(requests, limits, router=router, replicas=replicas, **more)
     first = served.times("first token")
     return [
         next(op.rank for op, _, ended_s in served.passes if ended_s == first[request] and op.batch.attention_pairs)
@@ -172,3 +174,10 @@ def test_replicas_whose_ends_are_not_known_are_told_once_of_a_request_in_the_cen
     router = CentralQueue([replica(rank) for rank in range(3)], 0)
     router.queue.append(7)
     assert sorted(told) == [(0, 7), (1, 7), (2, 7)]
+
+
+def test_a_central_queue_asks_idle_replicas_in_their_order() -> None:
+    """Of the two that rest when the last request comes, the later one in the order has been found at rest first."""
+    arrivals_s, prompts, outputs = [0.0, 1e-9, 2e-9, 3e-9, 1e-5, 1e-3], [8, 32, 4, 4, 8, 8], [2000, 30, 3, 2, 2, 2]
+    requests, seat = RequestTable(arrivals_s, prompts, outputs), replace(AMPLE, max_num_seqs=1)
+    assert ranks_of(CentralQueue, requests, 3, limits=seat) == [0, 1, 2, 2, 2, 1]
