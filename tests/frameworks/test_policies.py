@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from types import SimpleNamespace
@@ -48,6 +49,12 @@ def test_a_static_batch_ends_with_its_longest_request() -> None:
 def test_orca_lets_requests_join_with_their_whole_prompt_at_any_step() -> None:
     requests = RequestTable([0.0, 1e-9], [8, 20], [4, 3])
     assert steps(Orca, requests) == [(8, 0), (20, 1), (0, 2), (0, 2)]
+
+
+def test_a_whole_prompt_may_fill_all_free_blocks() -> None:
+    requests = RequestTable([0.0, 1e-9], [7, 32], [2, 1])
+    assert steps(Orca, requests, replace(AMPLE, num_blocks=10)) == [(7, 0), (32, 1)]
+    assert steps(Orca, requests, replace(AMPLE, num_blocks=9)) == [(7, 0), (0, 1), (32, 0)]
 
 
 def test_vllm_v0_processes_prompts_alone_and_first() -> None:
