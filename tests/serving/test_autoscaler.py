@@ -113,6 +113,12 @@ def test_a_replica_drains_when_the_others_would_do() -> None:
     assert drained.served.times("finished").keys() == set(range(len(drained.requests)))
 
 
+def test_replicas_drain_down_to_the_least_number() -> None:
+    changes = with_a_few(20.0).moves.changes
+    assert [active for active, _, _ in changes[4:]][:1] == [3]
+    assert min(active for active, _, _ in changes[4:]) == RULE.min_replicas
+
+
 def test_what_drains_takes_requests_again_at_once_when_they_queue() -> None:
     """Others queue as it drains; one that is off would need its start-up time."""
     interval_s = RULE.interval_s / 20
