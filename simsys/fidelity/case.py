@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from simsys.config.hardware import Named
+
 Figures: TypeAlias = Mapping[str, float]
 """Metrics of a run by name."""
 SMALLEST, LARGEST = 1e-12, 1e15
@@ -44,6 +46,21 @@ class Run(Protocol):
         ...
 
     def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a run.
+
+    Args:
+        figures: Its figures.
+        reason: Why there are none; empty if there are.
+        profiles: The profiles that it read.
+    """
+
+    figures: Figures
+    reason: str
+    profiles: frozenset[Named]
 
 
 @dataclass(frozen=True)

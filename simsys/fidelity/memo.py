@@ -7,7 +7,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from simsys.config.hardware import Named
+from simsys.config.hardware import Named, own_folders
 from simsys.data import data_folders, shipped_folder
 from simsys.errors import OutputError
-from simsys.fidelity.case import Figures
+from simsys.fidelity.case import Figures, Outcome
 from simsys.version import __version__
 
 FILENAME = ".calibration.sqlite"
@@ -37,21 +37,6 @@ create table outcomes (run text primary key, figures text, reason text);
 """
 PATIENCE_S = 60.0
 """How long a process waits while another one writes."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run.
-
-    Args:
-        figures: Its figures.
-        reason: Why there are none; empty if there are.
-        profiles: The profiles that it read.
-    """
-
-    figures: Figures
-    reason: str
-    profiles: frozenset[Named]
 
 
 @dataclass(frozen=True)
@@ -74,15 +59,13 @@ class Memo:
             OutputError: If the file cannot be written, or is not a memo.
         """
         path, inputs = folder / FILENAME, digest_of_inputs()
-        try:
+        with _kept_in(path):
             folder.mkdir(parents=True, exist_ok=True)
             with closing(_open(path)) as database:
                 database.execute("create table if not exists inputs (digest text)")
                 if database.execute("select digest from inputs").fetchall() != [(inputs,)]:
                     database.executescript(ANEW)
                     database.execute("insert into inputs values (?)", (inputs,))
-        except (OSError, sqlite3.Error) as error:
-            raise OutputError(f"{path}: the outcomes of simulations cannot be kept: {error}") from None
         return cls(path)
 
     def __len__(self) -> int:
@@ -99,36 +82,51 @@ class Memo:
             run: The run; equal runs have equal texts (`repr`).
             overlay: Settings that replace settings of profiles. Those of profiles that it does not read do not count.
             simulate: Simulates it.
+
+        Raises:
+            OutputError: If the file cannot be read or written.
         """
-        database, name = _connection(self.path), _digest(repr(run))
-        read = _profiles(database, name)
-        if read is not None:
-            row = database.execute(
-                "select figures, reason from outcomes where run = ?", (_key(name, overlay, read),)
-            ).fetchone()
-            if row is not None:
-                return Outcome(json.loads(row[0]), row[1], read)
+        name = _digest(repr(run))
+        with _kept_in(self.path):
+            database = _connection(self.path)
+            read = _profiles(database, name)
+            known = None if read is None else _known(database, _key(name, overlay, read))
+        if read is not None and known is not None:
+            return Outcome(*known, read)
         found = simulate()
-        if read is None:
-            database.execute(
-                "insert or ignore into profiles values (?, ?)", (name, json.dumps(sorted(map(list, found.profiles))))
-            )
-        if read in (None, found.profiles):
-            row = _key(name, overlay, found.profiles), json.dumps(found.figures), found.reason
-            database.execute("insert or ignore into outcomes values (?, ?, ?)", row)
+        with _kept_in(self.path):
+            if read is None:
+                profiles = json.dumps(sorted(map(list, found.profiles)))
+                database.execute("insert or ignore into profiles values (?, ?)", (name, profiles))
+            if read in (None, found.profiles):
+                row = _key(name, overlay, found.profiles), json.dumps(found.figures), found.reason
+                database.execute("insert or ignore into outcomes values (?, ?, ?)", row)
         return found
 
     def remove(self) -> None:
-        """Remove the file."""
-        _connection.cache_clear()
-        for path in self.path.parent.glob(f"{FILENAME}*"):
-            path.unlink()
+        """Remove the file, which other processes must have closed.
+
+        Raises:
+            OutputError: If that fails.
+        """
+        with _kept_in(self.path):
+            _connection.cache_clear()
+            self.path.unlink()
+
+
+@contextmanager
+def _kept_in(path: Path) -> Iterator[None]:
+    """Raise `OutputError` where the file cannot be read or written."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise OutputError(f"{path}: the outcomes of simulations cannot be kept: {error}") from None
 
 
 def digest_of_inputs() -> str:
     """A digest of the code and of the files of profiles and models, by their sizes and times of change."""
     folders = [shipped_folder(kind) for kind in SHIPPED] + [path for kind in DATA for path in data_folders(kind)]
-    folders.append(Path.cwd() / "hardware_profiles")
+    folders += own_folders(Path("."))
     files = sorted({entry for folder in folders for entry in _files(folder)})
     return _digest(__version__, sys.version, np.__version__, *(f"{file}" for file in files))
 
@@ -139,7 +137,7 @@ def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
         for name in names:
             if name.endswith(READ):
                 path = os.path.join(place, name)
-                status = os.stat(path)
+                status = os.lstat(path)  # a link may lead nowhere
                 yield path, status.st_size, status.st_mtime_ns
 
 
@@ -147,6 +145,12 @@ def _profiles(database: sqlite3.Connection, name: str) -> frozenset[Named] | Non
     """The profiles that a run has read; None if that is not known."""
     row = database.execute("select names from profiles where run = ?", (name,)).fetchone()
     return None if row is None else frozenset((kind, profile) for kind, profile in json.loads(row[0]))
+
+
+def _known(database: sqlite3.Connection, key: str) -> tuple[Figures, str] | None:
+    """The figures of a run, and why there are none; None if they are not known."""
+    row = database.execute("select figures, reason from outcomes where run = ?", (key,)).fetchone()
+    return None if row is None else (json.loads(row[0]), row[1])
 
 
 def _key(name: str, overlay: Mapping[Named, Mapping[str, Any]], read: frozenset[Named]) -> str:

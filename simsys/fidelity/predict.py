@@ -13,8 +13,8 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from simsys.config.hardware import NONE_LEFT_OUT, FitsLeftOut, Named, overlaid, profiles_read, without_fits
 from simsys.errors import SimsysError
-from simsys.fidelity.case import Case, Figures, Prediction, Run, Unsupported
-from simsys.fidelity.memo import Memo, Outcome
+from simsys.fidelity.case import Case, Figures, Outcome, Prediction, Run, Unsupported
+from simsys.fidelity.memo import Memo
 from simsys.user_modules import UserModules, current, looked_for
 from simsys.workers import begin_work, end_workers, starting_workers
 

@@ -13,8 +13,8 @@ from simsys.errors import OutputError
 from simsys.fidelity import memo as memos
 from simsys.fidelity import predict
 from simsys.fidelity.calibrate import Calibration, calibrate
-from simsys.fidelity.case import Figures
-from simsys.fidelity.memo import FILENAME, Memo, Outcome
+from simsys.fidelity.case import Figures, Outcome
+from simsys.fidelity.memo import FILENAME, Memo
 from tests.fidelity.test_fit import VARIED, Toy, cases
 
 VLLM: Named = ("engine", "vllm")
@@ -145,3 +145,20 @@ def test_a_folder_that_cannot_be_made_is_refused_by_its_name(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="file"):
         Memo.of(tmp_path / "file" / "profiles")
+
+
+def test_a_memo_that_is_broken_meanwhile_is_refused_by_its_name(tmp_path: Path) -> None:
+    memo = Memo.of(tmp_path)
+    (tmp_path / FILENAME).write_bytes(b"no database" * 1000)
+    with pytest.raises(OutputError, match=FILENAME):
+        memo.outcome(Toy(3), {}, outcome(1.0))
+    memo.remove()
+    with pytest.raises(OutputError, match=FILENAME):
+        memo.remove()
+
+
+def test_links_that_lead_nowhere_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own := tmp_path / "own" / "hardware_profiles").mkdir(parents=True)
+    (own / "mine.yaml").symlink_to(tmp_path / "none.yaml")
+    monkeypatch.setenv("SIMSYS_PATH", str(own.parent))
+    assert len(Memo.of(tmp_path)) == 0
