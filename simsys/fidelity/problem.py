@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Container, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import NONE_LEFT_OUT, overlaid, without_fits
+from simsys.config.hardware import NONE_LEFT_OUT, Named, overlaid, without_fits
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, log_error
 from simsys.fidelity.coefficients import (
@@ -32,6 +32,8 @@ MANY = 400
 PULL = 0.03
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
 from the same coefficient of the profile that its profile extends."""
+PULL_IN_TRAINING = 0.12
+"""The same of profiles that only training runs read: few rows of few sources determine each of them."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -94,13 +96,21 @@ class Problem:
         if not fitted:
             raise UsageError("no coefficient can be fitted: the rows do not vary in anything that depends on one")
         self.coefficients, self.rows = [candidates[index] for index in fitted], [rows[index] for index in fitted]
-        self.start, self.pulls = places[fitted], _pulls(self.coefficients)
+        self.start, self.pulls = places[fitted], _pulls(self.coefficients, self._read_in_training())
         self.start_errors = np.array([log_error(each) for each in ready])
         """The errors at the start."""
         exponents = np.array([each.exponent for each in self.coefficients])
         errors = self.errors(first[fitted], np.ones(len(self.cases), bool)) if warm else self.start_errors
         self.known = [Slopes.measured(first[fitted], errors, measured[:, fitted], exponents)]
         """Derivatives in the order in which they became known; the last ones are the best."""
+
+    def _read_in_training(self) -> Container[Named]:
+        """Return the profiles that only training runs read."""
+        training = [case.family == "training" for case in self.cases]
+        read, elsewhere = set[Named](), set[Named]()
+        for each, trains in zip(self.read, training, strict=True):
+            (read if trains else elsewhere).update(each)
+        return read - elsewhere
 
     def overlay(self, places: Vector, fitted: NDArray[np.bool_] | None = None) -> Overlay:
         """Return the settings of profiles at a point, merged over the base; of some coefficients, or of all."""
@@ -188,12 +198,18 @@ def _alike(one: Coefficient, other: Coefficient) -> bool:
     return one.start == other.start and one.points == other.points
 
 
-def _pulls(coefficients: Sequence[Coefficient]) -> Vector:
-    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does."""
-    found: Vector = PULL * np.eye(len(coefficients))
+def _pulls(coefficients: Sequence[Coefficient], in_training: Container[Named]) -> Vector:
+    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does.
+
+    Args:
+        coefficients: The coefficients.
+        in_training: The profiles that only training runs read.
+    """
+    pulls = [PULL_IN_TRAINING if each.named in in_training else PULL for each in coefficients]
+    found: Vector = np.diag(pulls)
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
-            found[place, parent] = -PULL
+            found[place, parent] = -pulls[place]
     return found
 
 

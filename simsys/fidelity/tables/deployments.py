@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -87,6 +87,18 @@ class LeftOut(Conditions):
     source: str
 
 
+class Correction(Conditions):
+    """Rows that state another layout than the run had.
+
+    Args:
+        set: What the cells should say, by column.
+        source: Source of the fact.
+    """
+
+    set: dict[str, str]
+    source: str
+
+
 class Rule(Conditions):
     """Settings of the runs for which the conditions hold.
 
@@ -156,10 +168,11 @@ class Deployment(FrozenModel):
 
 
 class Deployments(Facts):
-    """The deployments of all publishers, of which the first that matches a row counts, and rows that are left out."""
+    """The deployments of all publishers, of which the first that matches a row counts, and facts about single rows."""
 
     filename: ClassVar[str] = "deployments.yaml"
     left_out: tuple[LeftOut, ...] = ()
+    corrections: tuple[Correction, ...] = ()
     deployments: tuple[Deployment, ...]
 
 
@@ -176,6 +189,12 @@ class _Amounts:
             whole = sum(values) if amount.sum else max(values)
             return amount.multiple_of * ceil(whole / amount.multiple_of)
         return self.named[amount] if isinstance(amount, str) else amount
+
+
+def corrected(row: Row) -> Row:
+    """Return a row with the layout that its run had; the first correction whose conditions hold counts."""
+    correction = next((each for each in facts(Deployments).corrections if each.hold(row)), None)
+    return row if correction is None else replace(row, cells={**row.cells, **correction.set})
 
 
 def deployment(row: Row) -> dict[str, Any]:

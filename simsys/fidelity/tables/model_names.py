@@ -53,6 +53,22 @@ class BlockScaled(FrozenModel):
     source: str
 
 
+class Checkpoint(FrozenModel):
+    """A published checkpoint that is a model of its own in the model DB.
+
+    Args:
+        models: Pattern of the names of its model in tables.
+        precision: The precision, as in a scenario.
+        name: The name in the model DB.
+        source: Source of the fact.
+    """
+
+    models: Pattern
+    precision: str
+    name: str
+    source: str
+
+
 class Models(Facts):
     """Names of models in tables, and facts that tables leave out.
 
@@ -64,6 +80,7 @@ class Models(Facts):
         vocab_size: Rows of the embedding if a table does not state them.
         unpadded: Training without padding.
         block_scaled: Models with a scale for each block of weights.
+        checkpoints: Checkpoints that are models of their own.
     """
 
     filename: ClassVar[str] = "models.yaml"
@@ -74,6 +91,15 @@ class Models(Facts):
     vocab_size: PositiveInt
     unpadded: Unpadded
     block_scaled: BlockScaled
+    checkpoints: tuple[Checkpoint, ...] = ()
+
+
+def served_name(name: str, precision: str) -> str | None:
+    """Return the name in the model DB of a model that is served in a precision; None if it is not there."""
+    for each in facts(Models).checkpoints:
+        if each.precision == precision and each.models.search(name):
+            return each.name
+    return database_name(name)
 
 
 @cache

@@ -5,6 +5,7 @@ A data-parallel rank of attention has ``*_tp`` GPUs; a replica (worker) has ``*_
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from simsys.config.parallelism import ParallelismConfig
@@ -23,8 +24,10 @@ STATED = ("", "source", "inferencex config")
 REDUNDANT_EXPERTS = 32
 """Replicas of experts in SGLang's recipes for many ranks (NVIDIA/srt-slurm, recipes/gb200-fp4 and gb200-fp8:
 ``ep-num-redundant-experts``)."""
-USUAL_NODE = 8
-"""GPUs of a usual node; replicas with more of them have experts on many GPUs."""
+USUAL_NODE, TRAY = 8, 4
+"""GPUs of a usual node, and of one where NVLink joins nodes; replicas with more of them have experts on many GPUs."""
+_BATCH = re.compile(r"_batch(\d+)_")
+"""Most sequences of a decode rank, in names of TensorRT-LLM's recipes (NVIDIA/srt-slurm, recipes/trtllm)."""
 
 
 def is_disaggregated(row: Row) -> bool:
@@ -122,9 +125,10 @@ def dispatch_of(row: Row, engine: str, pools: dict[str, int], experts: int) -> d
     gpus = {pool: pools[f"{pool}_tp_degree"] * pools[f"{pool}_attention_dp"] for pool in sharing}
     if not sharing or any(pools[f"{pool}_ep_degree"] != gpus[pool] for pool in sharing):
         return {}
-    if engine == "tensorrt-llm" and machine_of(row.text("gpu")).joins_nodes:
+    joined = machine_of(row.text("gpu")).joins_nodes
+    if engine == "tensorrt-llm" and joined:
         return {"dispatch": "all_to_all"}
-    if engine == "sglang" and max(gpus.values()) > USUAL_NODE:
+    if engine == "sglang" and max(gpus.values()) > (TRAY if joined else USUAL_NODE):
         kernels = {"dispatch": "deepep_high_throughput", "decode_dispatch": "deepep_low_latency"}
         return {**kernels, "dispatch_precision": "fp8", **_replicas(pools, experts)}
     return {}
@@ -136,3 +140,17 @@ def _replicas(pools: dict[str, int], experts: int) -> dict[str, Any]:
     if all(experts % degree == 0 for degree in degrees):
         return {}
     return {"eplb": True, "redundant_experts": REDUNDANT_EXPERTS}
+
+
+def batch_of(row: Row, drafts: int) -> dict[str, int]:
+    """Return the limits of a decode rank that the name of a recipe of TensorRT-LLM states.
+
+    Args:
+        row: The row.
+        drafts: Drafted tokens of a step, by which the largest graph is larger.
+    """
+    stated = _BATCH.search(row.text("recipe"))
+    if stated is None or not row.text("engine").startswith("TensorRT"):
+        return {}
+    sequences = int(stated[1])
+    return {"max_num_seqs": sequences, "max_cudagraph_capture_size": sequences * (1 + drafts)}

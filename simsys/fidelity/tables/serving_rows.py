@@ -13,12 +13,12 @@ from typing import Any
 
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.scenario_run import ScenarioRun
-from simsys.fidelity.tables.deployments import deployment, lengths, requests_of
-from simsys.fidelity.tables.model_names import database_name
+from simsys.fidelity.tables.deployments import corrected, deployment, lengths, requests_of
+from simsys.fidelity.tables.model_names import served_name
 from simsys.fidelity.tables.serving_engines import engine_setup, release_of
 from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
 from simsys.fidelity.tables.serving_load import LOADS, Load
-from simsys.fidelity.tables.serving_pools import dispatch_of, hardware_of_pools, is_disaggregated, pools_of
+from simsys.fidelity.tables.serving_pools import batch_of, dispatch_of, hardware_of_pools, is_disaggregated, pools_of
 from simsys.fidelity.tables.serving_precision import precisions
 from simsys.fidelity.tables.table import Row, Table
 from simsys.fidelity.tables.words import serving_words
@@ -53,7 +53,7 @@ class _Figure:
 
 def cases(table: Table) -> list[Case]:
     """Return the cases of a table."""
-    return [_case(row) for row in table.rows]
+    return [_case(corrected(row)) for row in table.rows]
 
 
 def _case(row: Row) -> Case:
@@ -131,7 +131,8 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
     version = "" if split else row.text("engine_version")  # with pools, it may be the version of what routes to them
     setup = engine_setup(row.text("engine"), version)
     release = release_of(setup.profile, version)
-    model = _model(row.text("model"))
+    stored = precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights)
+    model = _model(row.text("model"), stored["precision"])
     longest = model.max_context_tokens or inf
     if load.input_tokens + load.output_tokens > longest and not setup.beyond_context:
         raise Unsupported(f"prompt and answer exceed the model's context of {longest} tokens")
@@ -147,11 +148,12 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
         "serving": {
             "engine": setup.profile,
             **({} if release is None else {"engine_release": release}),
-            **precisions(row.text("precision"), model=row.text("model"), cache_as_weights=setup.cache_as_weights),
+            **stored,
             **load.limits(setup, longest),
             **deployed,
             **stated_settings(row, drafts_known="speculative" in deployed),
             **(_pools(row, setup.profile, pools, model.experts) if split else {}),
+            **batch_of(row, deployed.get("speculative", {}).get("draft_tokens", 0)),
         },
         "workload": dict(load.workload(parallelism.get("dp_degree", 1))),
     }
@@ -164,8 +166,8 @@ def _pools(row: Row, engine: str, pools: dict[str, int], experts: int) -> dict[s
     return found | ({"experts": dispatch} if dispatch else {})
 
 
-def _model(name: str) -> Model:
-    found = database_name(name)
+def _model(name: str, precision: str) -> Model:
+    found = served_name(name, precision)
     if found is None:
         raise Unsupported(f"model {name} is not in the model DB")
     return load_model(found)

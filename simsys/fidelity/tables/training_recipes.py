@@ -37,19 +37,28 @@ class TrainingRecipes(Facts):
 
 
 def with_recipe(row: Row, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an experiment with the settings of the recipes that a row matches; they replace assumed ones."""
+    """Return an experiment with the settings of the recipes that a row matches; they replace assumed ones.
+
+    Options are those of a strategy, so a recipe that sets the strategy replaces all of them.
+    """
     found: dict[str, dict[str, Any]] = {}
     for recipe in facts(TrainingRecipes).recipes:
         if recipe.hold(row):
             for section, values in recipe.set.items():
                 found[section] = _merged(values, found.get(section, {}))
+    if "strategy" in found.get("parallelism", {}):
+        scenario = _merged(scenario, {"training": {"options": None}})
     return _merged(scenario, found)
 
 
 def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested settings with changes."""
-    nested = {key: _merged(given.get(key, {}), new) for key, new in changes.items() if isinstance(new, Mapping)}
+    nested = {key: _merged(_mapping(given.get(key)), new) for key, new in changes.items() if isinstance(new, Mapping)}
     return {**given, **changes, **nested}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def largest_tensor(row: Row) -> int | None:

@@ -8,7 +8,15 @@ import pytest
 
 from simsys.config.serving import ServingConfig
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.tables.deployments import Deployments, Formula, _Amounts, deployment, lengths, requests_of
+from simsys.fidelity.tables.deployments import (
+    Deployments,
+    Formula,
+    _Amounts,
+    corrected,
+    deployment,
+    lengths,
+    requests_of,
+)
 from simsys.fidelity.tables.facts import facts
 from simsys.fidelity.tables.table import Row
 
@@ -289,3 +297,37 @@ def test_tensorrt_llm_routes_to_the_rank_with_the_fewest_requests() -> None:
     assert known(**ranks)["attention_dp_timeout_iters"] == 60
     assert known(**{**ranks, "model": "gpt-oss-120b"})["attention_dp_timeout_iters"] == 50
     assert "router" not in known(**TRT)
+
+
+def test_rows_whose_layout_was_another_one_are_corrected() -> None:
+    many = {**TRT, "engine_version": "", "ep": "1", "attention_dp": "1"}
+    runs = {"256": ("1", "8", "8"), "64": ("8", "1", "1")}
+    for users, layout in runs.items():
+        row = corrected(row_of(**many, load_value=users))
+        assert tuple(row.text(column) for column in ("tp", "attention_dp", "ep")) == layout
+    long = corrected(row_of(**many, load_value="64", input_len="8192", tp="4"))
+    assert tuple(long.text(column) for column in ("tp", "attention_dp", "ep")) == ("1", "4", "4")
+
+
+def test_products_of_degrees_are_taken_apart() -> None:
+    cells = {**TRT, "engine_version": "gpt-oss-dev", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}
+    row = corrected(row_of(**cells, tp="4", ep="2", gpus="4"))
+    assert [row.text(column) for column in ("tp", "ep", "gpus")] == ["2", "2", "2"]
+    other = row_of(**cells, tp="4", ep="4", gpus="4")
+    assert corrected(other) is other
+
+
+def test_problems_of_a_corrected_row_are_problems_of_its_table() -> None:
+    given = row_of(**{**TRT, "engine_version": ""}, load_value="256")
+    row = corrected(given)
+    row.wrong("tp", "so")
+    assert row.used is given.used
+    assert given.problems
+
+
+def test_degrees_of_early_pools_of_sglang_are_those_of_their_recipes() -> None:
+    pools = {"engine": "SGLang", "engine_version": "0.5.5.post2", "gpu": "GB200-192GB", "prefill_ep": "1"}
+    wide = corrected(row_of(**pools, prefill_dp="4", decode_tp="1", decode_dp="32", decode_ep="1"))
+    assert (wide.text("prefill_ep"), wide.text("decode_ep")) == ("4", "32")
+    low = corrected(row_of(**pools, prefill_dp="1", decode_tp="1", decode_dp="4", decode_ep="1"))
+    assert (low.text("decode_tp"), low.text("decode_dp")) == ("4", "1")

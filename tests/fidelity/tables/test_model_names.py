@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.fidelity.tables.model_names import database_name
+from simsys.fidelity.tables.model_names import database_name, served_name
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,9 @@ from simsys.fidelity.tables.model_names import database_name
 )
 def test_a_name_leads_to_the_model_db(name: str, found: str | None) -> None:
     assert database_name(name) == found
+
+
+def test_a_checkpoint_that_is_stored_in_its_own_way_is_a_model_of_its_own() -> None:
+    assert served_name("deepseek-r1", "fp4") == "DeepSeek-R1-NVFP4"
+    assert served_name("deepseek-r1", "fp8_block") == served_name("deepseek-v3", "bf16") == "DeepSeek-V3"
+    assert served_name("my-own-model", "fp4") is None

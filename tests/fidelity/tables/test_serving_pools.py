@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simsys.fidelity.case import Unsupported
-from simsys.fidelity.tables.serving_pools import dispatch_of, hardware_of_pools, is_disaggregated, pools_of
+from simsys.fidelity.tables.serving_pools import batch_of, dispatch_of, hardware_of_pools, is_disaggregated, pools_of
 from simsys.fidelity.tables.table import Row
 
 ROW = {
@@ -84,3 +84,17 @@ def test_tokens_are_sent_where_replicas_have_whole_experts_on_many_gpus() -> Non
     divided = row(decode_ep="1")
     assert dispatch_of(divided, "tensorrt-llm", pools_of(divided), 256) == {}
     assert dispatch_of(row(), "sglang", pools_of(row()), 256) == {}
+
+
+def test_eight_gpus_are_many_where_nvlink_joins_nodes_of_four() -> None:
+    eight = {"prefill_tp": "1", "prefill_dp": "8", "prefill_ep": "8"}
+    joined, usual = row(**eight, gpu="GB200-192GB"), row(**eight)
+    assert dispatch_of(joined, "sglang", pools_of(joined), 256)["dispatch"] == "deepep_high_throughput"
+    assert dispatch_of(usual, "sglang", pools_of(usual), 256) == {}
+
+
+def test_names_of_recipes_of_tensorrt_llm_state_the_batch_of_a_decode_rank() -> None:
+    recipe = "recipes/trtllm/gb200-fp4/1k1k/ctx1_gen4_tep8_batch32_eplb0_mtp3.yaml"
+    named = row(engine="TensorRT-LLM", recipe=recipe)
+    assert batch_of(named, 3) == {"max_num_seqs": 32, "max_cudagraph_capture_size": 128}
+    assert batch_of(row(engine="SGLang", recipe=recipe), 0) == batch_of(row(engine="TensorRT-LLM"), 0) == {}

@@ -60,3 +60,20 @@ def test_modules_that_recipes_recompute() -> None:
     assert recomputed(**bridge, model="GPT OSS 120B", gpu="B200", notes="26.04") == ["layernorm", "moe_act"]
     assert recomputed(**bridge, model="Qwen3_235B_a22B", gpu="B200", notes="26.04") is None
     assert recomputed(group="tpu_ironwood", model="LLAMA3.1-70B") == ["layernorm", "mlp"]
+
+
+def test_a_recipe_with_a_strategy_replaces_the_options_of_the_assumed_one() -> None:
+    given = {
+        "hardware": {"fabric": "infiniband-ndr", "num_nodes": 64},
+        "parallelism": {"strategy": "DDP", "dp_degree": 512},
+        "training": {"engine": "pytorch-graphs", "options": {"compression": "fp16"}},
+    }
+    bert = {"group": "mlperf_bert", "gpu": "H100-SXM-80GB", "gpus": "512"}
+    found = with_recipe(row(**bert), given)
+    assert found["parallelism"] == {"strategy": "ZERO1", "dp_degree": 512}
+    assert "compression" not in found["training"]["options"]
+    assert (found["training"]["precision"], found["training"]["options"]["shard_size"]) == ("fp16", 8)
+    assert found["hardware"]["fabric"] == {"extends": "infiniband-ndr", "in_network_reduction": True}
+    assert found["hardware"]["num_nodes"] == 64
+    grace = with_recipe(row(group="mlperf_bert", gpu="GB200", gpus="8"), given)["training"]
+    assert (grace["engine"], grace["options"]["shard_size"]) == ("pytorch-segments", 4)
