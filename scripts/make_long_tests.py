@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.helpers.quick import LONG, function_of, representatives  # noqa: E402
 
-LIMIT_S = 0.02
+LIMIT_S = 0.01
 HEADER = f"""\
 # Test functions that `-m quick` leaves out: a case takes more than {LIMIT_S} s of CPU.
 # Written by scripts/make_long_tests.py.
