@@ -6,7 +6,7 @@ help:      ## list these targets
 	@awk -F ': *## ' '/^[a-z-]+: *## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 run:       ## simulate experiments/experiment_config.yaml: five headlines (ARGS="--scenario NAME": one)
 	@sh scripts/dev.sh run $(ARGS)
-test:      ## the tests, but for the slow ones (ARGS="-m quick": a part, within half a minute)
+test:      ## the tests, but for the slow ones (ARGS="-m quick": a part, within 25 seconds)
 	@sh scripts/dev.sh test $(ARGS)
 test-all:  ## all tests
 	@sh scripts/dev.sh test-all $(ARGS)
