@@ -21,7 +21,15 @@ from simsys.fidelity.tables.facts import facts
 from simsys.fidelity.tables.table import Row
 
 INFERENCEX = "InferenceX-style run: lengths random in [0.8L,L]; attention_dp 1, moe_tp 8"
-SGLANG = {"engine": "SGLang", "model": "deepseek-r1", "gpu": "B200-SXM-180GB", "precision": "fp4", "notes": INFERENCEX}
+TABLE = "ai-dynamo/aiconfigurator, silicon_sample.csv"
+SGLANG = {
+    "source": TABLE,
+    "engine": "SGLang",
+    "model": "deepseek-r1",
+    "gpu": "B200-SXM-180GB",
+    "precision": "fp4",
+    "notes": INFERENCEX,
+}
 TRT = {**SGLANG, "engine": "TensorRT-LLM", "engine_version": "1.2.0rc6.post2"}
 
 
@@ -326,8 +334,13 @@ def test_problems_of_a_corrected_row_are_problems_of_its_table() -> None:
 
 
 def test_degrees_of_early_pools_of_sglang_are_those_of_their_recipes() -> None:
-    pools = {"engine": "SGLang", "engine_version": "0.5.5.post2", "gpu": "GB200-192GB", "prefill_ep": "1"}
+    pools = {**SGLANG, "engine_version": "0.5.5.post2", "gpu": "GB200-192GB", "prefill_ep": "1"}
     wide = corrected(row_of(**pools, prefill_dp="4", decode_tp="1", decode_dp="32", decode_ep="1"))
     assert (wide.text("prefill_ep"), wide.text("decode_ep")) == ("4", "32")
     low = corrected(row_of(**pools, prefill_dp="1", decode_tp="1", decode_dp="4", decode_ep="1"))
     assert (low.text("decode_tp"), low.text("decode_dp")) == ("4", "1")
+
+
+def test_rows_of_another_table_stay_as_they_are() -> None:
+    mine = row_of(**{**TRT, "source": "my cluster", "engine_version": ""}, load_value="256")
+    assert corrected(mine) is mine
