@@ -92,11 +92,18 @@ class Correction(Conditions):
 
     Args:
         set: What the cells should say, by column.
+        copy: Columns of the row as it is whose texts the cells should have, by column.
         source: Source of the fact.
     """
 
-    set: dict[str, str]
+    set: dict[str, str] = Field(default_factory=dict)
+    copied: dict[str, str] = Field(default_factory=dict, alias="copy")
     source: str
+
+    def applied(self, row: Row) -> Row:
+        """Return a row with the cells that it should have."""
+        copied = {column: row.text(other) for column, other in self.copied.items()}
+        return replace(row, cells={**row.cells, **copied, **self.set})
 
 
 class Rule(Conditions):
@@ -194,7 +201,7 @@ class _Amounts:
 def corrected(row: Row) -> Row:
     """Return a row with the layout that its run had; the first correction whose conditions hold counts."""
     correction = next((each for each in facts(Deployments).corrections if each.hold(row)), None)
-    return row if correction is None else replace(row, cells={**row.cells, **correction.set})
+    return row if correction is None else correction.applied(row)
 
 
 def deployment(row: Row) -> dict[str, Any]:

@@ -7,6 +7,7 @@ their means, unless ``notes`` say that they are drawn, as in ``lengths random in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
@@ -152,17 +153,17 @@ def _scenario(row: Row, load: Load) -> dict[str, Any]:
             **load.limits(setup, longest),
             **deployed,
             **stated_settings(row, drafts_known="speculative" in deployed),
-            **(_pools(row, setup.profile, pools, model.experts) if split else {}),
-            **batch_of(row, deployed.get("speculative", {}).get("draft_tokens", 0)),
+            **(_pools(row, setup.profile, pools, model.experts, deployed) if split else {}),
         },
         "workload": dict(load.workload(parallelism.get("dp_degree", 1))),
     }
 
 
-def _pools(row: Row, engine: str, pools: dict[str, int], experts: int) -> dict[str, Any]:
+def _pools(row: Row, engine: str, pools: dict[str, int], experts: int, deployed: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of separate pools; clients read the stream of the decode replica, whose first token is their first."""
     dispatch = dispatch_of(row, engine, pools, experts)
-    found: dict[str, Any] = {"disaggregated": {**pools, "first_token": "decode"}}
+    drafts = deployed.get("speculative", {}).get("draft_tokens", 0)
+    found: dict[str, Any] = {"disaggregated": {**pools, "first_token": "decode"}, **batch_of(row, drafts)}
     return found | ({"experts": dispatch} if dispatch else {})
 
 

@@ -344,3 +344,12 @@ def test_degrees_of_early_pools_of_sglang_are_those_of_their_recipes() -> None:
 def test_rows_of_another_table_stay_as_they_are() -> None:
     mine = row_of(**{**TRT, "source": "my cluster", "engine_version": ""}, load_value="256")
     assert corrected(mine) is mine
+
+
+def test_the_cells_of_a_correction_may_be_those_of_others() -> None:
+    overview = {"source": "perf-overview.md commit 00f37686", "model": "qwen3-30b-a3b", "load_kind": "offline_max"}
+    for degree in ("2", "4", "8"):
+        row = corrected(row_of(**overview, tp=degree, ep="see notes"))
+        assert [row.text(column) for column in ("tp", "attention_dp", "ep")] == ["1", degree, degree]
+    alone = row_of(**overview, tp="1", ep="see notes")
+    assert corrected(alone) is alone
