@@ -71,17 +71,19 @@ class ExpertSetup:
         return EXPERT_KERNELS.get(self.dispatch) if self.sends_tokens else None
 
     def products(self, precision: Precision, engine: EngineProfile, device: DeviceSpec) -> ExpertProducts:
-        """By which kernels experts compute: DeepGEMM where DeepEP delivers blocks of fp8 and the device has its curve.
+        """By which kernels experts compute.
+
+        DeepGEMM multiplies blocks of fp8 which DeepEP delivers or whose rows are padded, if the device has its curve.
 
         Args:
             precision: In which they compute.
             engine: The engine, which has other kernels otherwise.
             device: Their GPU.
         """
-        blocks = precision.compute == "fp8_block"
-        if self.kernel is not None and blocks and "deep_gemm" in device.curves:
-            return ExpertProducts(by_deep_gemm=True)
-        return ExpertProducts(engine.effort_of_experts(precision.compute))
+        blocks, padded = precision.compute == "fp8_block", self.given.padded_rows
+        if (self.kernel is not None or padded > 1) and blocks and "deep_gemm" in device.curves:
+            return ExpertProducts(by_deep_gemm=True, padded_rows=padded)
+        return ExpertProducts(engine.effort_of_experts(precision.compute), padded_rows=padded)
 
     @cached_property
     def load(self) -> float:

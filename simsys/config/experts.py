@@ -52,6 +52,12 @@ class ExpertsConfig(FrozenModel):
         default="in_turn", description="Compute shared experts before tokens are sent, or meanwhile"
     )
 
+    padded_rows: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=1,
+        description="Rows of which products compute multiples for each expert, as DeepGEMM's contiguous layout (128) "
+        "in vLLM 0.12; 1 without padding",
+    )
+
     @model_validator(mode="after")
     def _one_popularity(self) -> Self:
         if self.popularity_exponent is not None and self.counts is not None:

@@ -161,7 +161,7 @@ class DisaggregatedConfig(FrozenModel):
     )
     decode_scheduler: str = Field(default="disaggregated_decode", description="Scheduler module of decode replicas")
     decode_router: str = Field(
-        default="least_kv", description="Router module that assigns sequences to decode replicas"
+        default="least_outstanding", description="Router module that assigns sequences to decode replicas"
     )
 
     @property

@@ -94,6 +94,7 @@ class Operator:
         scales: Ratios of its costs to these amounts, from macro operations; stored amounts are not scaled.
         effort: Time to compute, over that of the device's curve: not 1 if an engine has slower or faster kernels.
         by_deep_gemm: Whether DeepGEMM multiplies, if the device has a curve for it.
+        padding_tokens: Tokens that each pass computes in addition, as padding of the rows of experts.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Operator:
     scales: Scales | None = None
     effort: float = 1.0
     by_deep_gemm: bool = False
+    padding_tokens: float = 0.0
 
     @property
     def launches_for(self) -> LaunchedFor | None:
@@ -220,7 +222,10 @@ class Operator:
         rows = tokens * self.rows_per_token
         if self.experts == 1 or not rows:
             return rows
-        return max(1.0, rows / ((self.experts_held or self.experts) * self._touched(tokens)))
+        held = self.experts_held or self.experts
+        if self.padding_tokens:
+            return rows / held + self.padding_tokens * self.rows_per_token / held
+        return max(1.0, rows / (held * self._touched(tokens)))
 
     def _touched(self, tokens: float) -> float:
         """Return the share of the experts, or adapters, that any token uses."""

@@ -113,8 +113,9 @@ def amounts(
 ) -> tuple[float, float, float]:
     """Return FLOP times effort, bytes and rows of this kernel for a number of bytes per weight."""
     tokens, kind = batch.logits if operator.per_logit else batch.tokens, operator.kind
-    flop = operator.flop_per_token * tokens
-    elements_bytes = operator.elements_per_token * tokens * precision.activation_bytes
+    computed = tokens + operator.padding_tokens if tokens else 0.0
+    flop = operator.flop_per_token * computed
+    elements_bytes = operator.elements_per_token * computed * precision.activation_bytes
     weight_bytes = operator.parameters_read(tokens) * bytes_per_weight if tokens else 0.0
     context_bytes = 0.0
     if kind is ATTENTION:

@@ -21,14 +21,26 @@ class ExpertProducts(NamedTuple):
     Args:
         effort: Time to compute, relative to the device's curve.
         by_deep_gemm: Whether DeepGEMM multiplies.
+        padded_rows: Rows of which the kernels compute multiples for each expert, in steps of any size.
     """
 
     effort: float = 1.0
     by_deep_gemm: bool = False
+    padded_rows: int = 1
 
     def of(self, operator: Operator) -> Operator:
-        """A product of experts by these kernels."""
-        return replace(operator, effort=operator.effort * self.effort, by_deep_gemm=self.by_deep_gemm)
+        """A product of experts by these kernels.
+
+        The host does not know how many tokens each expert has, so it launches as many rows as these tokens and one
+        incomplete multiple for each expert could need (``compute_aligned_M`` of vLLM).
+        """
+        rows = (operator.experts_held or operator.experts) * (self.padded_rows - 1)
+        return replace(
+            operator,
+            effort=operator.effort * self.effort,
+            by_deep_gemm=self.by_deep_gemm,
+            padding_tokens=rows / operator.rows_per_token,
+        )
 
 
 PLAIN_PRODUCTS = ExpertProducts()

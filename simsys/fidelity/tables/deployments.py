@@ -15,6 +15,7 @@ from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.facts import Facts, Pattern, facts
 from simsys.fidelity.tables.table import Row
 
+Plain: TypeAlias = bool | int | float | str
 Name: TypeAlias = Literal["users", "decode_tokens", "prompt_tokens", "answer_tokens", "stated"]
 _LENGTHS = re.compile(r"(?:lengths \w+ in|draws from) \[(0?\.\d+)L, ?L\]")
 """Notes about lengths that are drawn up to the nominal one."""
@@ -110,12 +111,12 @@ class Rule(Conditions):
     """Settings of the runs for which the conditions hold.
 
     Args:
-        set: Plain values by setting.
+        set: Plain values by setting, or by setting of a part of ``serving``.
         tokens: Amounts by setting.
         source: Source of the fact.
     """
 
-    set: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    set: dict[str, Plain | dict[str, Plain]] = Field(default_factory=dict)
     tokens: dict[str, Amount] = Field(default_factory=dict)
     source: str
 

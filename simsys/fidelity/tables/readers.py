@@ -13,6 +13,7 @@ from simsys.fidelity.case import Case
 from simsys.fidelity.tables import collective_rows, serving_rows, training_rows
 from simsys.fidelity.tables.nccl_tests import is_nccl_tests, nccl_tests_cases, nccl_tests_warnings
 from simsys.fidelity.tables.reading import Reading
+from simsys.fidelity.tables.repeated import without_repeats
 from simsys.fidelity.tables.table import Table, read_table
 from simsys.fidelity.tables.vllm_differences import vllm_warnings
 from simsys.fidelity.tables.vllm_result import is_vllm_result, vllm_cases
@@ -78,7 +79,10 @@ def measurements_of(table: Table) -> Reading:
         table.check()
     unused = ", ".join(table.unused)
     warnings = [f"{table.file}: columns that are not used: {unused}"] if unused else []
-    return Reading(table.file, cases, table.all_problems, warnings)
+    distinct = without_repeats(cases)
+    if repeats := len(cases) - len(distinct):
+        warnings.append(f"{table.file}: {repeats:,} values that repeat a measurement in an earlier row count once")
+    return Reading(table.file, distinct, table.all_problems, warnings)
 
 
 def shipped_tables() -> list[Path]:

@@ -1,8 +1,9 @@
 """Rows of measured serving runs.
 
 A row states engine, model, GPU, parallelism, precision, load, lengths and one measured value of the whole deployment.
-Rows that differ only in load, lengths and metric form a curve, which is a fold. Lengths hold for all requests, or are
-their means, unless ``notes`` say that they are drawn, as in ``lengths random in [0.8L,L]``.
+Rows that differ only in load, lengths, metric and the spelling of their model form a curve, which is a fold. Lengths
+hold for all requests, or are their means, unless ``notes`` say that they are drawn, as in ``lengths random in
+[0.8L,L]``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from simsys.fidelity.case import Case, Unsupported
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.tables.deployments import corrected, deployment, lengths, requests_of
-from simsys.fidelity.tables.model_names import served_name
+from simsys.fidelity.tables.model_names import database_name, served_name
 from simsys.fidelity.tables.serving_engines import engine_setup, release_of
 from simsys.fidelity.tables.serving_layout import hardware_of_deployment, parallelism_of, stated_settings
 from simsys.fidelity.tables.serving_load import LOADS, Load
@@ -71,7 +72,8 @@ def _case(row: Row) -> Case:
         run = ScenarioRun.of(_scenario(row, load))
     except Unsupported as why:
         reason = str(why)
-    curve = ":".join(row.text(name) for name in ("engine", "model", "gpu", "tp", "pp", "ep", "precision", "load_kind"))
+    model = database_name(row.text("model")) or row.text("model")
+    curve = ":".join(row.text(name) for name in ("engine", "gpu", "tp", "pp", "ep", "precision", "load_kind"))
     return Case(
         id=row.text("id"),
         family="serving",
@@ -80,7 +82,7 @@ def _case(row: Row) -> Case:
         unit=METRICS.get(metric, "1/s"),
         measured=measured,
         tags={name: row.text(name) for name in _TAGS},
-        fold=f"{row.text('source_key')}:{curve}",
+        fold=f"{row.text('source_key')}:{model}:{curve}",
         run=run,
         figure=figure.name,
         scale=figure.scale,
