@@ -117,6 +117,9 @@ class PoolDegrees(NamedTuple):
         return self.tp_degree * self.attention_dp
 
 
+DEFAULT_DECODE_ROUTER = "least_outstanding"
+
+
 class DisaggregatedConfig(FrozenModel):
     """Separate prefill and decode replicas; KV caches are sent from prefill to decode replicas.
 
@@ -161,7 +164,7 @@ class DisaggregatedConfig(FrozenModel):
     )
     decode_scheduler: str = Field(default="disaggregated_decode", description="Scheduler module of decode replicas")
     decode_router: str = Field(
-        default="least_outstanding", description="Router module that assigns sequences to decode replicas"
+        default=DEFAULT_DECODE_ROUTER, description="Router module that assigns sequences to decode replicas"
     )
 
     @property

@@ -19,7 +19,7 @@ from simsys.config.experiment import SimulationConfig
 from simsys.config.model import ModelConfig
 from simsys.config.parallelism import DATA_STRATEGIES, STRATEGY_PARTS, ParallelismConfig
 from simsys.config.serving import ServingConfig
-from simsys.config.serving_options import DisaggregatedConfig
+from simsys.config.serving_options import DEFAULT_DECODE_ROUTER, DisaggregatedConfig
 from simsys.input_files import path_from
 from simsys.model.model import Model
 from simsys.model.model_db import load_model
@@ -144,7 +144,7 @@ def _serving(given: ServingConfig, replicas: int, tensor: int) -> ServingConfig:
     changes: dict[str, object] = {} if pools.prefill_replicas > 1 else dict(no_router)
     prefill, decode = pools.tp_degrees(tensor)
     degrees = {"prefill_tp_degree": prefill if prefill != decode else None, "decode_tp_degree": None}
-    router = {} if pools.decode_replicas > 1 else {"decode_router": "least_kv"}
+    router = {} if pools.decode_replicas > 1 else {"decode_router": DEFAULT_DECODE_ROUTER}
     return given.model_copy(update={**changes, "disaggregated": pools.model_copy(update={**degrees, **router})})
 
 

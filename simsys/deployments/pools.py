@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from simsys.config.experiment import SimulationConfig
+from simsys.config.serving_options import DEFAULT_DECODE_ROUTER
 from simsys.deployments.correspondence import Correspondence, InexpressibleError, Options, Settings
 from simsys.deployments.deployment import Deployment
 
@@ -49,7 +50,7 @@ class Pools(Correspondence):
             workers = settings.get("parallelism.dp_degree", 1)
             return {WORKERS: workers, **self._mode([router if workers > 1 else None, None])}
         prefill, decode = (settings[f"serving.disaggregated.{name}_replicas"] for name in ("prefill", "decode"))
-        decode_router = settings.get("serving.disaggregated.decode_router", "least_kv")
+        decode_router = settings.get("serving.disaggregated.decode_router", DEFAULT_DECODE_ROUTER)
         chosen = [router if prefill > 1 else None, decode_router if decode > 1 else None]
         tensor = settings.get("serving.disaggregated.prefill_tp_degree")
         more = {} if tensor is None else {PREFILL_TENSOR: tensor}

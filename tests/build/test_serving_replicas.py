@@ -62,7 +62,7 @@ def test_the_levels_agree_where_only_caches_are_on_the_links() -> None:
         assert high.rows[name] == pytest.approx(medium.rows[name], rel=1e-9)
     name = "mean_kv_transfer_ms"
     assert high.metrics[name] == pytest.approx(medium.metrics[name], rel=1e-9)
-    assert high.metrics[name] > 1.1 * idle.metrics[name]
+    assert high.metrics[name] > 1.05 * idle.metrics[name]
 
 
 def test_where_collectives_meet_caches_high_and_occupied_links_are_near() -> None:

@@ -223,7 +223,7 @@ def test_pools_of_dynamo() -> None:
 
 
 def test_pools_of_llm_d() -> None:
-    pools = {"prefill_replicas": 1, "decode_replicas": 2, "prefill_tp_degree": 4}
+    pools = {"prefill_replicas": 1, "decode_replicas": 2, "prefill_tp_degree": 4, "decode_router": "least_kv"}
     (file,) = emit(scenario("vllm", {"tp_degree": 2}, disaggregated=pools, max_num_seqs=64), "llm-d")
     values = yaml.safe_load(file.text)
     decode, prefill = values["decode"], values["prefill"]

@@ -187,3 +187,25 @@ def test_slower_products_of_experts_take_longer_but_compute_no_more() -> None:
         assert lengthened.flop == pytest.approx(fast.flop)
         assert lengthened._replace(flop=fast.flop, effort=fast.effort) == fast
     assert any(op.grouped for _, op in operators_of(plain))
+
+
+def test_padded_products_compute_whole_multiples_for_each_expert_in_steps_of_any_size() -> None:
+    (plain,), (padded,) = replica_stages(MIXTRAL), replica_stages(MIXTRAL, products=ExpertProducts(padded_rows=128))
+    for tokens in (1.0, 16.0, 4096.0):
+        batch = Batch(tokens=tokens, logits=1, decode_sequences=1)
+        for (_, one), (_, other) in zip(operators_of(plain), operators_of(padded), strict=True):
+            few, all_rows = (kernel_of(op, batch, Precision()) for op in (one, other))
+            if not one.grouped:
+                assert all_rows == few
+                continue
+            rows = tokens * one.rows_per_token + MIXTRAL.experts * 127
+            assert all_rows.flop == pytest.approx(few.flop * rows / (tokens * one.rows_per_token))
+            assert all_rows.rows == pytest.approx(rows / MIXTRAL.experts)
+            assert all_rows.nbytes > few.nbytes
+
+
+def test_a_step_without_tokens_computes_no_padding() -> None:
+    (padded,) = replica_stages(MIXTRAL, products=ExpertProducts(padded_rows=128))
+    for _, operator in operators_of(padded):
+        if operator.grouped:
+            assert kernel_of(operator, Batch(), Precision())[1:3] == (0.0, 0.0)

@@ -81,7 +81,7 @@ def measurements_of(table: Table) -> Reading:
     warnings = [f"{table.file}: columns that are not used: {unused}"] if unused else []
     distinct = without_repeats(cases)
     if repeats := len(cases) - len(distinct):
-        warnings.append(f"{table.file}: {repeats:,} values that repeat a measurement in an earlier row count once")
+        warnings.append(f"{table.file}: rows that repeat the measurement of an earlier row and do not count: {repeats:,}")
     return Reading(table.file, distinct, table.all_problems, warnings)
 
 

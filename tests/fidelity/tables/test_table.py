@@ -150,8 +150,10 @@ def test_a_table_of_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None
 def test_columns_that_are_not_used_are_named_once(tmp_path: Path) -> None:
     text = f"{COLLECTIVES},weather,notes\n{GOOD},rain,x\n{GOOD.replace('a', 'b', 1)},sun,y\n"
     reading = read_measurements(written(tmp_path, text))
-    assert len(reading.cases) == 2
-    assert reading.warnings == [f"{tmp_path / 't.csv'}: columns that are not used: weather"]
+    unused, repeated = reading.warnings
+    assert unused == f"{tmp_path / 't.csv'}: columns that are not used: weather"
+    assert repeated.endswith("rows that repeat the measurement of an earlier row and do not count: 1")
+    assert [case.id for case in reading.cases] == ["a"]
 
 
 def test_an_empty_cell_may_have_a_default(tmp_path: Path) -> None:
