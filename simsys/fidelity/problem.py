@@ -34,6 +34,9 @@ PULL = 0.03
 from the same coefficient of the profile that its profile extends."""
 PULL_IN_TRAINING = 0.12
 """The same of profiles that only training runs read: few rows of few sources determine each of them."""
+PULL_TO_RELATIVES = 0.12
+"""The same of a GPU whose profile extends that of another one: most of them are the same chip with other memory, clocks
+or host, and what one engine or model does on one of them is no property of it."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -209,7 +212,9 @@ def _pulls(coefficients: Sequence[Coefficient], in_training: Container[Named]) -
     found: Vector = np.diag(pulls)
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
-            found[place, parent] = -pulls[place]
+            if coefficients[place].named[0] == "gpu":
+                found[place, place] = PULL_TO_RELATIVES
+            found[place, parent] = -found[place, place]
     return found
 
 
