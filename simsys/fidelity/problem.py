@@ -151,18 +151,24 @@ class Problem:
         return np.array(found)
 
     def _kinds(self) -> list[Hashable]:
+        """Return the kind of each row; rows of a kind depend on the same coefficients, but for those of exchanges."""
         return [
-            (case.group, *case.setting, case.metric, read) for case, read in zip(self.cases, self.read, strict=True)
+            (case.group, *case.setting, case.tags.get("model"), case.tags.get("precision"), case.metric, read)
+            for case, read in zip(self.cases, self.read, strict=True)
         ]
 
     def _borrow(self, measured: Vector, some: NDArray[np.bool_]) -> None:
-        """Give rows that were not measured the derivatives of the nearest row of their kind in the table."""
+        """Give rows that were not measured the derivatives of a row of their kind, of the same TP degree if there is.
+
+        Of several, it is the nearest one in the table.
+        """
         nearest: dict[Hashable, list[int]] = {}
-        kinds = self._kinds()
+        kinds, degrees = self._kinds(), [case.tags.get("tp") for case in self.cases]
         for row in np.flatnonzero(some):
             nearest.setdefault(kinds[row], []).append(int(row))
         for row in np.flatnonzero(~some):
-            measured[row] = measured[min(nearest[kinds[row]], key=lambda other: abs(other - row))]
+            alike = min(nearest[kinds[row]], key=lambda other: (degrees[other] != degrees[row], abs(other - row)))
+            measured[row] = measured[alike]
 
 
 def _earlier(candidates: Sequence[Coefficient], free: Sequence[Free]) -> Vector:

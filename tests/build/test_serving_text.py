@@ -74,6 +74,10 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
         ),
         ({"model": "Mixtral-8x7B", "parallelism": {**EP, "sequence_parallel": True}}, "tokens sent by all-to-all"),
         (
+            {"model": "Mixtral-8x7B", "parallelism": EP, "experts": {"padded_rows": 128}},
+            "products of experts: computed in multiples of 128 rows for each expert",
+        ),
+        (
             {"speculative": DRAFT},
             "3 tokens drafted at 0 us each, acceptance rate 0.5: 1.875 tokens per step on average",
         ),

@@ -154,6 +154,8 @@ def _check_sizes(
 ) -> None:
     """Counts are those of the model's experts, ranks have equally many, and senders find whole experts."""
     path = ("serving", "experts")
+    if given.padded_rows > 1 and model.experts == 1:
+        found.error((*path, "padded_rows"), f"padded_rows has no effect, as {model.name} has no experts; remove it")
     if given.counts is not None and len(given.counts) != model.experts:
         found.error((*path, "counts"), f"{len(given.counts)} counts, but {model.name} has {model.experts} experts")
     for pool in pools:

@@ -117,6 +117,10 @@ BAD += [
         "serving.experts.dispatch: dispatch has no effect without attention_dp",
     ),
     (
+        {"model": {"name": "Llama3-8B"}, "serving": {"experts": {"padded_rows": 128}}},
+        "serving.experts.padded_rows: padded_rows has no effect, as Llama3-8B has no experts; remove it",
+    ),
+    (
         {"serving": {"experts": {"popularity_exponent": 1.0}}, "parallelism": {"attention_dp": 8}},
         "serving.experts: the popularity of experts has no effect without ep_degree",
     ),
