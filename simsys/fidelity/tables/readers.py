@@ -81,7 +81,9 @@ def measurements_of(table: Table) -> Reading:
     warnings = [f"{table.file}: columns that are not used: {unused}"] if unused else []
     distinct = without_repeats(cases)
     if repeats := len(cases) - len(distinct):
-        warnings.append(f"{table.file}: rows that repeat the measurement of an earlier row and do not count: {repeats:,}")
+        warnings.append(
+            f"{table.file}: rows that repeat the measurement of an earlier row and do not count: {repeats:,}"
+        )
     return Reading(table.file, distinct, table.all_problems, warnings)
 
 
