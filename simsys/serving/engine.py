@@ -130,7 +130,8 @@ class Engine(Leaving):
         """
         chunks, scheduler, decode = self.chunks, self.scheduler, self._decode
         self.left = 0
-        if self._intake is not None and steps:
+        if steps and (self._held or self._counts):
+            assert self._intake is not None
             self._intake.ran(steps, prompts=bool(chunks))
         if chunks and steps > 1:
             self._hold(chunks, steps)
@@ -232,23 +233,21 @@ class Engine(Leaving):
 
     def _begin_decode(self) -> None:
         """Begin a run without prompts, or rest."""
-        decode, kv, intake, notes = self._decode, self.kv, self._intake, self._notes
+        decode, kv, notes = self._decode, self.kv, self._notes
         size = decode.size
         follows = size == self.decoding and not self.chunks  # sequences join by chunks, or by `_join`
         self.chunks, self.decoding = (), size
-        if intake is not None and not size and intake.releases():
-            self.boundary(0)
+        if not size:
+            self._rest()
             return
         if notes is not None:
             notes += (self._env._now, kv.free_blocks, kv.taken_blocks)
         if self._pausing:
             self._go_on(size)
-        if not size:
-            self.busy = False
-            return
         steps = decode.steps_left()
-        if intake is not None:
-            steps = min(steps, intake.longest_run)
+        if self._held or self._counts:
+            assert self._intake is not None
+            steps = min(steps, self._intake.longest_run)
         if steps > 1:
             if self.scheduler.preempted:
                 steps = 1
