@@ -40,9 +40,8 @@ class Engine(Leaving):
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
-        scheduler, intake = self.scheduler, self._intake
-        here = len(scheduler.waiting) + len(scheduler.aside) + len(self._running)
-        return here if intake is None else here + intake.held
+        scheduler = self.scheduler
+        return len(scheduler.waiting) + len(scheduler.aside) + len(self._running) + len(self._held)
 
     @property
     def queued(self) -> int:
@@ -277,7 +276,7 @@ class Engine(Leaving):
             self._go_on(decoding)
         batch = self._prefill.work(chunks)  # whose places of tokens and logits are used, as names are slow to look up
         steps, more = 1, NOTHING
-        if not batch[1] and not (self._intake and self._intake.held):  # no prompt is complete after one step
+        if not batch[1] and not self._held:  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
             more = (decode.growth() if decoding else NOTHING)._replace(
                 attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),
@@ -289,9 +288,8 @@ class Engine(Leaving):
                 steps = min(steps, decode.steps_left())
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
-        tokens, logits = batch[:2]
-        self.left, self.tokens = steps, int(tokens)
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * logits, more)
+        self.left, self.tokens = steps, int(batch[0])
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch[1], more)
         if steps > 1 and (kv.shares or self._prefill.in_single_steps):
             # what a chunk leaves in the cache may help others, or is sent to where the request decodes
             self.left = 1

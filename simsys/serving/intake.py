@@ -31,11 +31,6 @@ class Intake(ABC):
         """Largest number of decode steps of a run that begins now, so that `ran` is called in time."""
         return maxsize
 
-    @property
-    def held(self) -> int:
-        """Number of requests held back."""
-        return len(self.waiting)
-
     @abstractmethod
     def passes(self, request: int) -> bool:
         """Whether a request that arrives now may join the scheduler's queue; if not, it is held back here."""
