@@ -159,8 +159,8 @@ class Engine(Leaving):
 
     def _end(self, ended: Sequence[int]) -> None:
         """Requests have their last token."""
-        running, finished, now_s, on_end = self._running, self._finished, self._env._now, self.on_end
-        quitting = self.sequences.quitting
+        running, finished, on_end = self._running, self._finished, self.on_end
+        now_s, quitting = self._env._now, self.sequences.quitting
         for request in ended:
             del running[request]
             if quitting and request in quitting:
@@ -265,8 +265,8 @@ class Engine(Leaving):
 
     def _begin_prompts(self, chunks: list[Chunk]) -> None:
         """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
-        scheduler, decode, kv, notes = self.scheduler, self._decode, self.kv, self._notes
-        decoding = decode.size if self._mixes else 0
+        scheduler, decode, kv = self.scheduler, self._decode, self.kv
+        decoding, notes = decode.size if self._mixes else 0, self._notes
         self.chunks, self.decoding, self._began_s = chunks, decoding, self._env._now
         if notes is not None:
             notes += (self._began_s, kv.free_blocks, kv.taken_blocks)

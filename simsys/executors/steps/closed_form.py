@@ -172,16 +172,17 @@ class ClosedFormRuns:
         if steps > self._longest:
             steps = self._longest
         self._times, self._from, self._to = times, 0, steps
-        started_s = self._env._now
-        if not self._ending and self._device.free_at_s > started_s:
+        started_s, ending = self._env._now, self._ending
+        if not ending and self._device.free_at_s > started_s:
             started_s = self._device.free_at_s
         self._anchor_s = self._started_s = started_s
         if steps == 1:  # breakpoints come later
             self.due_s = started_s + times.first_s
+        elif times.breakpoints:
+            self.due_s = started_s + times.elapsed(steps)
         else:
-            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
-            self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
-        if not self._ending:
+            self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
+        if not ending:
             moved = self._moved
             moved()
 
@@ -260,15 +261,18 @@ class ClosedFormRuns:
 
     def happen(self) -> float:
         """The run under way ends now."""
-        first, end, times, ended_s = self._from, self._to, self._times, self.due_s
-        steps = end - first
+        first, end, times = self._from, self._to, self._times
+        steps, ended_s = end - first, self.due_s
         self._from, self.due_s, self._ending = end, inf, True
         if self._plainly and not times.breakpoints and times.work is None:
-            device, started_s, decoding, runs = self._device, self._started_s, self._sequences, self._runs
+            device, runs = self._device, self._runs
+            started_s, decoding = self._started_s, self._sequences
+            first_s, growth_s = times.first_s, times.growth_s
             device.free_at_s = ended_s
             device.busy_s += ended_s - started_s - steps * times.idle_s
-            first_s = times.first_s + times.growth_s * first if first else times.first_s
-            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, times.growth_s)
+            if first:
+                first_s += growth_s * first
+            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, growth_s)
             if len(runs) >= NUMBERS:
                 self._log.tell()
         else:
