@@ -224,8 +224,10 @@ class ClosedFormRuns:
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""
-        env = self._env
-        return self._times.passed(self._anchor_s, env._now, self._from, self._to, now=env.priority >= self.priority)
+        env, before = self._env, self._from
+        now_s = env._now
+        to, end_s = self._times.boundary(self._anchor_s, now_s, before + 1, self._to)
+        return to - before if end_s == now_s and env.priority >= self.priority else to - 1 - before
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""
