@@ -19,7 +19,6 @@ from simpy.events import Event
 
 from simsys.platform.events import Clock, withdraw
 
-
 Key = list[Any]
 """Time, priority and number of an entry, and its `happen`: a list, as the first of the heap is used again."""
 
