@@ -145,7 +145,7 @@ class Source:
         return inf
 
     def _arrive(self, request: int, arrival_s: float) -> None:
-        """Tell observers; the API server tokenises it first, if there is one."""
+        """Report an arrival; the API server tokenises the request first, if there is one."""
         for hook in self._hears_of:
             hook(request, arrival_s - self._late_s)
         if self._api is None:

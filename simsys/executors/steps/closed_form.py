@@ -178,10 +178,9 @@ class ClosedFormRuns:
         self._anchor_s = self._started_s = started_s
         if steps == 1:  # breakpoints come later
             self.due_s = started_s + times.first_s
-        elif times.breakpoints:
-            self.due_s = started_s + times.elapsed(steps)
         else:
-            self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
+            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
+            self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
         if not ending:
             moved = self._moved
             moved()
@@ -215,8 +214,7 @@ class ClosedFormRuns:
 
     def _next_boundary(self) -> tuple[int, float]:
         """The first boundary that is not before now: its number since the anchor, and when it is."""
-        env = self._env
-        now_s = env._now
+        env, now_s = self._env, self._env._now
         found = first, end_s = self._times.boundary(self._anchor_s, now_s, self._from + 1, self._to)
         if end_s == now_s and first < self._to and env.priority >= self.priority:  # that one has ended already
             return first + 1, self._boundary_s(first + 1)
@@ -224,10 +222,8 @@ class ClosedFormRuns:
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""
-        env, before = self._env, self._from
-        now_s = env._now
-        to, end_s = self._times.boundary(self._anchor_s, now_s, before + 1, self._to)
-        return to - before if end_s == now_s and env.priority >= self.priority else to - 1 - before
+        env, times = self._env, self._times  # by place, as calls with names are slower
+        return times.passed(self._anchor_s, env._now, self._from, self._to, env.priority >= self.priority)
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""
@@ -267,13 +263,11 @@ class ClosedFormRuns:
         steps, ended_s = end - first, self.due_s
         self._from, self.due_s, self._ending = end, inf, True
         if self._plainly and not times.breakpoints and times.work is None:
-            device, runs = self._device, self._runs
-            started_s, decoding = self._started_s, self._sequences
-            first_s, growth_s = times.first_s, times.growth_s
+            device, started_s, decoding = self._device, self._started_s, self._sequences
             device.free_at_s = ended_s
             device.busy_s += ended_s - started_s - steps * times.idle_s
-            if first:
-                first_s += growth_s * first
+            runs, growth_s = self._runs, times.growth_s
+            first_s = times.first_s + growth_s * first if first else times.first_s
             runs += (started_s, steps, decoding, self._tokens - decoding, first_s, growth_s)
             if len(runs) >= NUMBERS:
                 self._log.tell()
