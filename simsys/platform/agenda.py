@@ -91,13 +91,14 @@ class Agenda:
     def _live(self) -> Generator[Event, Any, None]:
         env, heap, following, tick = self._env, self._heap, self._next, self._tick
         queue, never = env._queue, inf
-        while True:
-            while heap:
+        while True:  # and `continue`: Python 3.11 makes no loop fast of which each round ends with a condition
+            if heap:
                 key = heap[0]
                 time_s, priority, number, happen = key
                 if following[number] is not key:
                     heappop(heap)
-                elif not queue or queue[0][:2] > (time_s, priority):
+                    continue
+                if not queue or queue[0][:2] > (time_s, priority):
                     env._now, env.priority = time_s, priority
                     due_s = happen()
                     if due_s == never:
@@ -109,16 +110,15 @@ class Agenda:
                     else:
                         following[number] = later = [due_s, priority, number, happen]
                         heappush(heap, later)
-                elif queue[0][3] is tick:
+                    continue
+                if queue[0][3] is tick:
                     heappop(queue)
                     self._ticks -= 1
-                else:
-                    self._arm(time_s, priority)
-                    break
-            else:
-                if self._ticks:  # nothing is due, so an old tick must not advance the clock
-                    withdraw(env, tick)
-                    self._ticks = 0
+                    continue
+                self._arm(time_s, priority)
+            elif self._ticks:  # nothing is due, so an old tick must not advance the clock
+                withdraw(env, tick)
+                self._ticks = 0
             self._asleep = True
             yield tick
             self._ticks -= 1

@@ -127,6 +127,7 @@ class Source:
     def happen(self) -> float:
         """Deliver the next request, and all others that arrive at this moment."""
         now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        come = self._come  # as a local name, a function is called faster than as an attribute
         order = self._order if self._requests.after else None  # all, in order: a range is slow to look up
         while place < self._limit:
             request = place if order is None else order[place]
@@ -139,7 +140,7 @@ class Source:
                 self._moved()
                 return inf
             self._next = place + 1
-            self._come(request, now_s)
+            come(request, now_s)
             place = self._next  # if this one is refused, another one may follow
         self.due_s = inf
         return inf
