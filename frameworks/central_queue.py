@@ -26,6 +26,8 @@ class CentralQueue(Router):
         for replica in self.replicas:
             replica.scheduler.waiting = self.queue
             replica.passed_on = self.passed_on
+        wants = [replica.scheduler.wants for replica in self.replicas]
+        self.wants_first_only = all(getattr(each, "of_first_only", False) for each in wants)
         self.offered = -1  # the next request
         self.asked = set[int]()  # ranks of replicas that have not admitted it
         self.resting = list(range(len(self.replicas)))  # places of replicas that did no steps when last looked at
@@ -54,8 +56,10 @@ class CentralQueue(Router):
 
     def tell_all(self, request: int) -> None:
         """Let every replica ask its scheduler at the end of the step under way if that wants the request."""
+        first_only = self.wants_first_only and self.queue[0] != request
         for replica in self.replicas:
-            replica.notice(request)
+            if not first_only or replica.left <= 1:
+                replica.notice(request)
 
     def offer(self) -> None:
         """Wake the replica that can call its scheduler first; an idle replica can do so now.

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import NonNegativeInt, PositiveInt
 
 from simsys.framework import Chunk, Scheduler, register
+from simsys.serving.queues import of_first_only
 
 
 @register("chunked_prefill")
@@ -71,6 +72,7 @@ class ChunkedPrefill(Scheduler):
         """The first of the queue, if there is a seat for it."""
         return (self.waiting[0],) if len(self.running) < self.seats else ()
 
+    @of_first_only
     def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted, if there is room in the step."""
         return self.waiting[0] == request and len(self.running) < self.seats and tokens < self.budget

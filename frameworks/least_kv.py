@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from simsys.framework import Engine, Router, register
 
-FREE_AT_MOST = attrgetter("kv.free_blocks")
+FREE_AT_MOST, OUTSTANDING = attrgetter("kv.free_blocks"), attrgetter("outstanding")
 
 
 @register("least_kv")
@@ -17,9 +17,13 @@ class LeastKV(Router):
         """Compare free blocks now, while another replica may have more; use grows until the end of a run."""
         replicas = self.replicas
         free_at_most = list(map(FREE_AT_MOST, replicas))
-        best = (-1, 0, 0)
-        while (free := max(free_at_most)) >= best[0]:
+        most, best = -1, list[int]()
+        while (free := max(free_at_most)) >= most:
             place = free_at_most.index(free)
-            replica, free_at_most[place] = replicas[place], -2
-            best = max(best, (replica.free_blocks(), -replica.outstanding, -place))
-        return replicas[-best[2]]
+            free_at_most[place] = -2
+            free = replicas[place].free_blocks()
+            if free > most:
+                most, best = free, [place]
+            elif free == most:
+                best.append(place)
+        return min((replicas[place] for place in sorted(best)), key=OUTSTANDING)

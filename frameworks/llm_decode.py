@@ -34,7 +34,8 @@ class LLMDecode(DecodePhase):
 
     def add(self, request: int) -> None:
         """The first of the remaining tokens comes with the next step."""
-        sequences, step, size, remainder = self.sequences, self.step, self.block_size, -1
+        sequences, step, size = self.sequences, self.step, self.block_size
+        remainder = -1
         cached, output = sequences.computed_tokens[request], sequences.output_tokens[request]
         if self.kv.held[request] * size < sequences.prompt_tokens[request] + output - 1:
             remainder = (step - cached) % size

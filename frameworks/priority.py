@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from frameworks.chunked_prefill import ChunkedPrefill
 from simsys.framework import Chunk, OrderedQueue, Queue, register
+from simsys.serving.queues import of_first_only
 
 
 @register("priority")
@@ -52,6 +53,7 @@ class Priority(ChunkedPrefill):
         """The least important one."""
         return max(self.running, key=self.rank)
 
+    @of_first_only
     def wants(self, request: int, tokens: int) -> bool:
         """Whether it is the first of the queue, which may find room or make it."""
         return self.waiting[0] == request

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from frameworks.whole_prompts import WholePrompts
 from simsys.framework import Chunk, register
+from simsys.serving.queues import of_first_only
 
 
 @register("static_batching")
@@ -20,6 +21,7 @@ class StaticBatching(WholePrompts):
         """As many as fit into a step, and then nothing until all have ended."""
         return [] if self.running else self.admit_whole(self.options.max_num_batched_tokens, reserve=True)
 
+    @of_first_only
     def wants(self, request: int, tokens: int) -> bool:
         """A running batch admits no requests."""
         return False

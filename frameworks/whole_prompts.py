@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pydantic import PositiveInt
 
 from simsys.framework import Chunk, Scheduler
+from simsys.serving.queues import of_first_only
 
 
 class WholePrompts(Scheduler):
@@ -47,6 +48,7 @@ class WholePrompts(Scheduler):
         """The first of the queue, if there is a seat for it."""
         return (self.waiting[0],) if len(self.running) < self.options.max_num_seqs else ()
 
+    @of_first_only
     def wants(self, request: int, tokens: int) -> bool:
         """Only the first of the queue can be admitted."""
         return len(self.running) < self.options.max_num_seqs and self.waiting[0] == request

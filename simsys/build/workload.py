@@ -80,7 +80,10 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
     if sessions is not None and sessions.branches is not None:
         return with_agents(workload, sessions, starts, turns, seed, folder)
     count = sum(turns)
-    prompts, outputs = lengths_of(workload, [place == 0 for size in turns for place in range(size)], seed, folder)
+    first = [True] * count
+    if sessions is not None:
+        first = [place == 0 for size in turns for place in range(size)]
+    prompts, outputs = lengths_of(workload, first, seed, folder)
     thoughts = thoughts_of(workload, count, seed, folder)
     if sessions is None and workload.prefixes is None:
         return with_thoughts(workload, RequestTable(starts, prompts, outputs), thoughts)

@@ -126,7 +126,7 @@ class StepTimes:
             return (end,)
         return [*sorted({breakpoint for breakpoint, _, _ in self.breakpoints if first < breakpoint < end}), end]
 
-    def passed(self, anchor_s: float, time_s: float, first: int, last: int, *, now: bool) -> int:
+    def passed(self, anchor_s: float, time_s: float, first: int, last: int, now: bool) -> int:
         """Number of steps from the first to the last that have ended before a time, or at it if `now`."""
         to, end_s = self.boundary(anchor_s, time_s, first + 1, last)
         if now and end_s == time_s:

@@ -162,12 +162,18 @@ class ServingLog:
     @property
     def prefix_hits(self) -> int:
         """Tokens that were found in prefix caches; lookups after a preemption do not count."""
-        return sum(map(int, self.lookups[1::3]))
+        return self._looked_up(1)
 
     @property
     def prefix_queries(self) -> int:
         """Tokens that were looked up in prefix caches; lookups after a preemption do not count."""
-        return sum(map(int, self.lookups[2::3]))
+        return self._looked_up(2)
+
+    def _looked_up(self, place: int) -> int:
+        """The sum of one of the three numbers of all lookups, all of which are whole."""
+        import numpy as np
+
+        return int(np.asarray(self.lookups)[place::3].sum())
 
     @property
     def caches(self) -> dict[int, PagedKVCache]:
@@ -182,9 +188,11 @@ class ServingLog:
     @property
     def ended_s(self) -> float:
         """When the run ended: at its time, or with the last request or the last step."""
+        import numpy as np
+
         if self.stopped_s is not None:
             return self.stopped_s
-        return max(max(self.finished_s, default=0.0), self.steps.ended_s, self.starts_s)
+        return max(float(np.max(self.finished_s, initial=0.0)), self.steps.ended_s, self.starts_s)
 
     def rows(self) -> Mapping[str, Sequence[Any]]:
         """One row per request, with empty cells for stages not reached; with tenant and session if known.

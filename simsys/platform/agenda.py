@@ -19,6 +19,9 @@ from simpy.events import Event
 
 from simsys.platform.events import Clock, withdraw
 
+Key = list[Any]
+"""Time, priority and number of an entry, and its `happen`: a list, as the first of the heap is used again."""
+
 
 class Due(Protocol):
     """Something that happens again and again, each time at a known moment."""
@@ -46,9 +49,9 @@ class Agenda:
 
     def __init__(self, env: Clock) -> None:
         self._env = env
-        self._heap: list[tuple[float, int, int, Callable[[], float]]] = []
+        self._heap: list[Key] = []
         """Time, priority and number of entries, and their `happen`; stale unless they are among `_next`."""
-        self._next: list[tuple[float, int, int, Callable[[], float]] | None] = []
+        self._next: list[Key | None] = []
         """By number, the place of the entry in the heap, if it has a time."""
         self._tick = Event(env)
         self._tick._ok, self._tick._value = True, None
@@ -68,7 +71,7 @@ class Agenda:
         def moved() -> None:
             due_s, priority = entry.due_s, entry.priority
             if due_s < inf:
-                following[number] = key = due_s, priority, number, happen
+                following[number] = key = [due_s, priority, number, happen]
                 heappush(heap, key)
                 if self._asleep and (due_s, priority) < self._armed_for:
                     self._arm(due_s, priority)
@@ -88,24 +91,25 @@ class Agenda:
     def _live(self) -> Generator[Event, Any, None]:
         env, heap, following, tick = self._env, self._heap, self._next, self._tick
         queue, never = env._queue, inf
-        while True:
+        while True:  # and `continue`: Python 3.11 makes no loop fast of which each round ends with a condition
             if heap:
                 key = heap[0]
                 time_s, priority, number, happen = key
                 if following[number] is not key:
                     heappop(heap)
                     continue
-                if not queue or queue[0][:2] > key[:2]:
+                if not queue or queue[0][:2] > (time_s, priority):
                     env._now, env.priority = time_s, priority
                     due_s = happen()
-                    if due_s < never:
-                        following[number] = later = due_s, priority, number, happen
-                        if heap[0] is key:
-                            heapreplace(heap, later)
-                        else:
-                            heappush(heap, later)
-                    elif following[number] is key:
-                        following[number] = None
+                    if due_s == never:
+                        if following[number] is key:
+                            following[number] = None
+                    elif heap[0] is key:
+                        key[0] = due_s
+                        heapreplace(heap, key)
+                    else:
+                        following[number] = later = [due_s, priority, number, happen]
+                        heappush(heap, later)
                     continue
                 if queue[0][3] is tick:
                     heappop(queue)

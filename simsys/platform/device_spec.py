@@ -161,7 +161,18 @@ class KernelRates:
         role: As `Kernel.role`.
     """
 
-    __slots__ = ("_alignment", "_curve", "_dtype", "_floor_s", "_peak", "_reached", "_rows", "_spec")
+    __slots__ = (
+        "_alignment",
+        "_bytes_per_s",
+        "_curve",
+        "_dtype",
+        "_fixed_s",
+        "_peak",
+        "_reached",
+        "_rows",
+        "_spec",
+        "_speed",
+    )
 
     def __init__(
         self, spec: DeviceSpec, kind: OperatorKind, dtype: str, alignment: float, grouped: bool, role: str = ""
@@ -171,7 +182,8 @@ class KernelRates:
         own = role if role in spec.curves else "grouped_gemm" if grouped else kind.value
         self._curve = _curve(spec, own, dtype)
         self._peak = spec.peak_flop_per_s.get(dtype)
-        self._floor_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"])
+        self._speed, self._bytes_per_s = spec.speed, spec.memory_bytes_per_s
+        self._fixed_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"]) / spec.speed
         self._alignment = alignment
         self._rows, self._reached = -1.0, (0.0, 0.0, 0.0)  # by rows, and attained shares
 
@@ -183,10 +195,10 @@ class KernelRates:
     def reach(self, rows: float) -> tuple[float, float, float]:
         """Costs of kernels with a number of rows: fixed seconds, seconds per byte and per FLOP."""
         if self._rows != rows:
-            (compute, memory), speed = self._curve.at(rows), self._spec.speed
+            (compute, memory), speed = self._curve.at(rows), self._speed
             flop_s = 1.0 / (self._peak * (compute * self._alignment) * speed) if self._peak is not None else 0.0
             self._rows = rows
-            self._reached = self._floor_s / speed, 1.0 / (self._spec.memory_bytes_per_s * memory * speed), flop_s
+            self._reached = self._fixed_s, 1.0 / (self._bytes_per_s * memory * speed), flop_s
         return self._reached
 
     def bounds(self, flop: float, nbytes: float, rows: float, launches: float = 1.0) -> tuple[float, float]:

@@ -40,9 +40,8 @@ class Engine(Leaving):
     @property
     def outstanding(self) -> int:
         """Requests that wait or run here."""
-        scheduler, intake = self.scheduler, self._intake
-        here = len(scheduler.waiting) + len(scheduler.aside) + len(self._running)
-        return here if intake is None else here + intake.held
+        scheduler = self.scheduler
+        return len(scheduler.waiting) + len(scheduler.aside) + len(self._running) + len(self._held)
 
     @property
     def queued(self) -> int:
@@ -130,7 +129,8 @@ class Engine(Leaving):
         """
         chunks, scheduler, decode = self.chunks, self.scheduler, self._decode
         self.left = 0
-        if self._intake is not None and steps:
+        if steps and (self._held or self._counts):
+            assert self._intake is not None
             self._intake.ran(steps, prompts=bool(chunks))
         if chunks and steps > 1:
             self._hold(chunks, steps)
@@ -159,8 +159,8 @@ class Engine(Leaving):
 
     def _end(self, ended: Sequence[int]) -> None:
         """Requests have their last token."""
-        running, finished, now_s, on_end = self._running, self._finished, self._env._now, self.on_end
-        quitting = self.sequences.quitting
+        running, finished, on_end = self._running, self._finished, self.on_end
+        now_s, quitting = self._env._now, self.sequences.quitting
         for request in ended:
             del running[request]
             if quitting and request in quitting:
@@ -232,23 +232,21 @@ class Engine(Leaving):
 
     def _begin_decode(self) -> None:
         """Begin a run without prompts, or rest."""
-        decode, kv, intake, notes = self._decode, self.kv, self._intake, self._notes
+        decode, kv, notes = self._decode, self.kv, self._notes
         size = decode.size
         follows = size == self.decoding and not self.chunks  # sequences join by chunks, or by `_join`
         self.chunks, self.decoding = (), size
-        if intake is not None and not size and intake.releases():
-            self.boundary(0)
+        if not size:
+            self._rest()
             return
         if notes is not None:
             notes += (self._env._now, kv.free_blocks, kv.taken_blocks)
         if self._pausing:
             self._go_on(size)
-        if not size:
-            self.busy = False
-            return
         steps = decode.steps_left()
-        if intake is not None:
-            steps = min(steps, intake.longest_run)
+        if self._held or self._counts:
+            assert self._intake is not None
+            steps = min(steps, self._intake.longest_run)
         if steps > 1:
             if self.scheduler.preempted:
                 steps = 1
@@ -267,8 +265,8 @@ class Engine(Leaving):
 
     def _begin_prompts(self, chunks: list[Chunk]) -> None:
         """Begin a run that lasts until a sequence ends, a prompt is complete or memory runs out."""
-        scheduler, decode, kv, notes = self.scheduler, self._decode, self.kv, self._notes
-        decoding = decode.size if self._mixes else 0
+        scheduler, decode, kv = self.scheduler, self._decode, self.kv
+        decoding, notes = decode.size if self._mixes else 0, self._notes
         self.chunks, self.decoding, self._began_s = chunks, decoding, self._env._now
         if notes is not None:
             notes += (self._began_s, kv.free_blocks, kv.taken_blocks)
@@ -278,7 +276,7 @@ class Engine(Leaving):
             self._go_on(decoding)
         batch = self._prefill.work(chunks)  # whose places of tokens and logits are used, as names are slow to look up
         steps, more = 1, NOTHING
-        if not batch[1] and not (self._intake and self._intake.held):  # no prompt is complete after one step
+        if not batch[1] and not self._held:  # no prompt is complete after one step
             steps = scheduler.repeats(chunks)
             more = (decode.growth() if decoding else NOTHING)._replace(
                 attention_pairs=ordered_sum(float(tokens * tokens) for _, tokens in chunks),
@@ -290,9 +288,8 @@ class Engine(Leaving):
                 steps = min(steps, decode.steps_left())
         if steps > 1:
             steps = 1 if scheduler.preempted else steps_that_fit(self, steps)
-        tokens, logits = batch[:2]
-        self.left, self.tokens = steps, int(tokens)
-        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * logits, more)
+        self.left, self.tokens = steps, int(batch[0])
+        self.stepper.run(batch, steps, self._per_step_s + self._per_sequence_s * batch[1], more)
         if steps > 1 and (kv.shares or self._prefill.in_single_steps):
             # what a chunk leaves in the cache may help others, or is sent to where the request decodes
             self.left = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from sys import maxsize
+from typing import ClassVar
 
 from simsys.serving.engine_state import EngineState
 
@@ -14,9 +15,12 @@ class Intake(ABC):
 
     engine: EngineState
 
+    counts: ClassVar[bool] = True
+    """Whether it counts steps while it holds no requests back; if not, it is not asked then."""
+
     def __init__(self) -> None:
         self.waiting: deque[int] = deque()
-        """Requests that are held back."""
+        """Requests that are held back; the same queue all the time."""
 
     def bind(self, engine: EngineState) -> None:
         """It is the intake of an engine from now on."""
@@ -26,11 +30,6 @@ class Intake(ABC):
     def longest_run(self) -> int:
         """Largest number of decode steps of a run that begins now, so that `ran` is called in time."""
         return maxsize
-
-    @property
-    def held(self) -> int:
-        """Number of requests held back."""
-        return len(self.waiting)
 
     @abstractmethod
     def passes(self, request: int) -> bool:

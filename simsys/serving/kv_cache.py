@@ -19,8 +19,11 @@ def blocks_due(due: Sequence[int], step: int, steps: int) -> int:
         steps: Number of steps.
     """
     size = len(due)
-    rounds, rest = divmod(steps, size)
     first = step % size
+    last = first + steps
+    if last <= size:
+        return sum(due[first:last])
+    rounds, rest = divmod(steps, size)
     last = first + rest
     blocks = sum(due[first:last]) if last <= size else sum(due[first:]) + sum(due[: last - size])
     return blocks + rounds * sum(due) if rounds else blocks

@@ -8,7 +8,7 @@ has ended, with the token of that step, and gives back its blocks before the nex
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from simsys.serving.cancelled import Cancelled
@@ -28,7 +28,7 @@ class Leaving(EngineState):
         named: As of `EngineState`.
     """
 
-    __slots__ = ("_intake", "leaving", "on_cancel", "prompt_watchers")
+    __slots__ = ("_counts", "_held", "_intake", "leaving", "on_cancel", "prompt_watchers")
 
     def __init__(self, *given: Any, intake: Intake | None = None, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -39,6 +39,8 @@ class Leaving(EngineState):
         self.leaving: dict[int, str] = {}
         """Running requests whose clients have given up, with the reason; they leave after the step under way."""
         self._intake = intake
+        self._held: Collection[int] = () if intake is None else intake.waiting
+        self._counts = intake is not None and intake.counts  # of a class, which is slow to look up
         if intake is not None:
             intake.bind(self)
 
@@ -79,6 +81,16 @@ class Leaving(EngineState):
         else:
             return False
         return True
+
+    def _rest(self) -> None:
+        """Nothing is left to do, unless requests are held back."""
+        if self._intake is not None and self._intake.releases():
+            self.boundary(0)
+            return
+        self._note()
+        if self._pausing:
+            self._go_on(0)
+        self.busy = False
 
     def _leave(self) -> None:
         """Let running requests go whose clients have given up, between two runs."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+Wants = TypeVar("Wants", bound=Callable[..., bool])
+
+
+def of_first_only(wants: Wants) -> Wants:
+    """Mark a `Scheduler.wants` that is false of each waiting request but the first: none need ask it of others."""
+    wants.of_first_only = True  # type: ignore[attr-defined]
+    return wants
 
 
 class Queue(Protocol):

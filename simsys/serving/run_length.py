@@ -8,13 +8,14 @@ from simsys.serving.engine_state import EngineState
 
 
 def steps_that_fit(engine: EngineState, steps: int) -> int:
-    """Number of next steps with enough KV blocks; at least one."""
+    """Number of next steps with enough KV blocks, at least one; sequences decode in them, or there are chunks."""
+    decoding = engine.scheduler.decode.missing_blocks
 
     def blocks(steps: int) -> int:
-        decoding = engine.scheduler.decode.missing_blocks(steps) if engine.decoding else 0
-        return decoding + blocks_of_chunks(engine, steps)
+        return (decoding(steps) if engine.decoding else 0) + blocks_of_chunks(engine, steps)
 
-    return max(1, bisect_right(range(1, steps + 1), engine.kv.free_blocks, key=blocks))
+    missing = blocks if engine.chunks else decoding
+    return max(1, bisect_right(range(1, steps + 1), engine.kv.free_blocks, key=missing))
 
 
 def blocks_of_chunks(engine: EngineState, steps: int) -> int:

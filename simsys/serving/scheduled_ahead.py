@@ -7,7 +7,7 @@ step is scheduled and launched behind the one under way, and then the results of
 
 from __future__ import annotations
 
-from sys import maxsize
+from typing import ClassVar
 
 from simsys.serving.intake import Intake
 
@@ -18,6 +18,8 @@ class ScheduledAhead(Intake):
     The next step was scheduled when the one under way began.
     """
 
+    counts: ClassVar[bool] = False
+
     def __init__(self) -> None:
         super().__init__()
         self._next = 0  # requests that the step after the one under way may have
@@ -25,8 +27,8 @@ class ScheduledAhead(Intake):
 
     @property
     def longest_run(self) -> int:
-        """A step, if requests are held back."""
-        return 1 if self.waiting else maxsize
+        """A step, since requests are held back."""
+        return 1
 
     def passes(self, request: int) -> bool:
         """At once, unless a step is under way."""
@@ -35,7 +37,7 @@ class ScheduledAhead(Intake):
             return True
         self.waiting.append(request)
         if engine.left > 1:
-            due = 0 if engine.chunks else engine.stepper.cut(later=True)
+            due = 0 if engine.chunks else engine.stepper.cut(True)
             if due:
                 self._next, self._due = len(self.waiting), due
             else:

@@ -86,6 +86,8 @@ class Source:
         """Place up to which requests arrive by themselves, not after the end of another one."""
         self._hears_of, self._sheds = probes.request_arrived, router.sheds
         self._stopped = False
+        self._come = self._arrive if api is not None or self._hears_of else self._reach
+        """What happens with a request that arrives: called with it and the time."""
         engines = (*router.replicas, *elsewhere)
         self._clients = Clients(env, requests, engines) if requests.gives_up else None
         on_end = self._let_follow if requests.after or requests.concurrency else self._count
@@ -125,6 +127,7 @@ class Source:
     def happen(self) -> float:
         """Deliver the next request, and all others that arrive at this moment."""
         now_s, arrival_s, place = self._env._now, self._arrival_s, self._next
+        come = self._come  # as a local name, a function is called faster than as an attribute
         order = self._order if self._requests.after else None  # all, in order: a range is slow to look up
         while place < self._limit:
             request = place if order is None else order[place]
@@ -137,20 +140,20 @@ class Source:
                 self._moved()
                 return inf
             self._next = place + 1
-            self._arrive(request)
+            come(request, now_s)
             place = self._next  # if this one is refused, another one may follow
         self.due_s = inf
         return inf
 
-    def _arrive(self, request: int) -> None:
-        if self._hears_of:
-            for hook in self._hears_of:
-                hook(request, self._env._now - self._late_s)
+    def _arrive(self, request: int, arrival_s: float) -> None:
+        """Report an arrival; the API server tokenises the request first, if there is one."""
+        for hook in self._hears_of:
+            hook(request, arrival_s - self._late_s)
         if self._api is None:
-            self._reach(request, self._env._now)
+            self._reach(request, arrival_s)
         else:
-            ready_s = self._api.ready_s(request, self._env._now)
-            self._later.call(ready_s, partial(self._reach, arrival_s=self._env._now), request)
+            ready_s = self._api.ready_s(request, arrival_s)
+            self._later.call(ready_s, partial(self._reach, arrival_s=arrival_s), request)
 
     def _reach(self, request: int, arrival_s: float) -> None:
         """A request that arrived at `arrival_s` reaches the router."""
@@ -239,7 +242,7 @@ class Source:
     def _follower_arrives(self, request: int) -> None:
         if not self._stopped:
             del self._due[request]
-            self._arrive(request)
+            self._come(request, self._env._now)
 
 
 def _followers(requests: RequestTable) -> dict[int, list[int]]:

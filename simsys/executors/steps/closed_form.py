@@ -172,8 +172,8 @@ class ClosedFormRuns:
         if steps > self._longest:
             steps = self._longest
         self._times, self._from, self._to = times, 0, steps
-        started_s = self._env._now
-        if not self._ending and self._device.free_at_s > started_s:
+        started_s, ending = self._env._now, self._ending
+        if not ending and self._device.free_at_s > started_s:
             started_s = self._device.free_at_s
         self._anchor_s = self._started_s = started_s
         if steps == 1:  # breakpoints come later
@@ -181,7 +181,7 @@ class ClosedFormRuns:
         else:
             total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
             self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
-        if not self._ending:
+        if not ending:
             moved = self._moved
             moved()
 
@@ -214,8 +214,7 @@ class ClosedFormRuns:
 
     def _next_boundary(self) -> tuple[int, float]:
         """The first boundary that is not before now: its number since the anchor, and when it is."""
-        env = self._env
-        now_s = env._now
+        env, now_s = self._env, self._env._now
         found = first, end_s = self._times.boundary(self._anchor_s, now_s, self._from + 1, self._to)
         if end_s == now_s and first < self._to and env.priority >= self.priority:  # that one has ended already
             return first + 1, self._boundary_s(first + 1)
@@ -223,8 +222,8 @@ class ClosedFormRuns:
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""
-        env = self._env
-        return self._times.passed(self._anchor_s, env._now, self._from, self._to, now=env.priority >= self.priority)
+        env, times = self._env, self._times  # by place, as calls with names are slower
+        return times.passed(self._anchor_s, env._now, self._from, self._to, env.priority >= self.priority)
 
     def stop(self) -> int:
         """End now, with the steps that have ended; return how many of the run have."""
@@ -260,15 +259,16 @@ class ClosedFormRuns:
 
     def happen(self) -> float:
         """The run under way ends now."""
-        first, end, times, ended_s = self._from, self._to, self._times, self.due_s
-        steps = end - first
+        first, end, times = self._from, self._to, self._times
+        steps, ended_s = end - first, self.due_s
         self._from, self.due_s, self._ending = end, inf, True
         if self._plainly and not times.breakpoints and times.work is None:
-            device, started_s, decoding, runs = self._device, self._started_s, self._sequences, self._runs
+            device, started_s, decoding = self._device, self._started_s, self._sequences
             device.free_at_s = ended_s
             device.busy_s += ended_s - started_s - steps * times.idle_s
-            first_s = times.first_s + times.growth_s * first if first else times.first_s
-            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, times.growth_s)
+            runs, growth_s = self._runs, times.growth_s
+            first_s = times.first_s + growth_s * first if first else times.first_s
+            runs += (started_s, steps, decoding, self._tokens - decoding, first_s, growth_s)
             if len(runs) >= NUMBERS:
                 self._log.tell()
         else:
