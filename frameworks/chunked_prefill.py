@@ -11,8 +11,7 @@ from typing import Any
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from simsys.framework import Chunk, Scheduler, register
-from simsys.serving.queues import of_first_only
+from simsys.framework import Chunk, Scheduler, of_first_only, register
 
 
 @register("chunked_prefill")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frameworks.chunked_prefill import ChunkedPrefill
-from simsys.framework import Chunk, OrderedQueue, Queue, register
-from simsys.serving.queues import of_first_only
+from simsys.framework import Chunk, OrderedQueue, Queue, of_first_only, register
 
 
 @register("priority")

@@ -7,8 +7,7 @@ The whole KV cache of a request is reserved at the start, so nothing is preempte
 from __future__ import annotations
 
 from frameworks.whole_prompts import WholePrompts
-from simsys.framework import Chunk, register
-from simsys.serving.queues import of_first_only
+from simsys.framework import Chunk, of_first_only, register
 
 
 @register("static_batching")

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import PositiveInt
 
-from simsys.framework import Chunk, Scheduler
-from simsys.serving.queues import of_first_only
+from simsys.framework import Chunk, Scheduler, of_first_only
 
 
 class WholePrompts(Scheduler):

@@ -21,7 +21,7 @@ from simsys.rank import Rank
 from simsys.registry import Registry
 from simsys.serving.fetching import FetchingScheduler
 from simsys.serving.phases import Chunk, DecodePhase, PrefillPhase
-from simsys.serving.queues import OrderedQueue, Queue, SharedQueue
+from simsys.serving.queues import OrderedQueue, Queue, SharedQueue, of_first_only
 from simsys.serving.router import Router
 from simsys.serving.scheduler import Scheduler
 from simsys.serving.sequences import Sequences
@@ -218,6 +218,7 @@ __all__ = [
     "Team",
     "TrainingFramework",
     "TrainingPlan",
+    "of_first_only",
     "passes",
     "register",
     "require_one_chunk",

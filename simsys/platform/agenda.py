@@ -91,7 +91,7 @@ class Agenda:
     def _live(self) -> Generator[Event, Any, None]:
         env, heap, following, tick = self._env, self._heap, self._next, self._tick
         queue, never = env._queue, inf
-        while True:  # and `continue`: Python 3.11 makes no loop fast of which each round ends with a condition
+        while True:  # with `continue`: Python 3.11 specialises no loop whose rounds end with a condition
             if heap:
                 key = heap[0]
                 time_s, priority, number, happen = key

@@ -10,7 +10,10 @@ Wants = TypeVar("Wants", bound=Callable[..., bool])
 
 
 def of_first_only(wants: Wants) -> Wants:
-    """Mark a `Scheduler.wants` that is false of each waiting request but the first: none need ask it of others."""
+    """Mark a `Scheduler.wants` that refuses every waiting request except the first.
+
+    Routers with one queue do not call it for other requests.
+    """
     wants.of_first_only = True  # type: ignore[attr-defined]
     return wants
 
