@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import chain
 
@@ -51,12 +52,18 @@ class HopUnits:
         places, flow_of = spread(self.first, self.sizes, self.unit_of, self.flow_of)
         return flow_of, self.links[places], self.shares[places]
 
-    def loads(self) -> tuple[Indexes, Floats]:
-        """Each link, and what it carries for a byte of each flow."""
-        times = np.bincount(self.unit_of, minlength=len(self.keys))
-        links, place_of = np.unique(self.links, return_inverse=True)
-        carried = np.bincount(place_of, self.shares * np.repeat(times, self.sizes), len(links))
-        return links, carried.astype(np.float64, copy=False)
+
+def loads(ways: Sequence[Way]) -> tuple[Indexes, Floats]:
+    """Each link of some flows in order of its number, and what it carries for a byte of each flow."""
+    hops = [hop for way in ways for hop in way]
+    by_key = {hop[0] if len(hop) == 1 else id(hop): hop for hop in hops}
+    times = Counter([hop[0] if len(hop) == 1 else id(hop) for hop in hops])
+    carried: dict[int, float] = {}
+    for key, hop in by_key.items():
+        for link, share in hop:
+            carried[link] = carried.get(link, 0.0) + share * times[key]
+    links = sorted(carried)
+    return np.array(links, dtype=np.intp), np.array([carried[link] for link in links], dtype=np.float64)
 
 
 def spread(first: Indexes, sizes: Indexes, unit_of: Indexes, flow_of: Indexes) -> tuple[Indexes, Indexes]:

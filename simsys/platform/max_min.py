@@ -7,14 +7,14 @@ All rates grow until a link is full; the flows on it keep their rate, the others
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
+from simsys.platform.few_flows import ROUNDINGS, few_together, filled_few
 from simsys.platform.flow_set import FlowSet, Portion
 from simsys.platform.hop_units import Floats, Indexes, spread
 from simsys.platform.joined_hops import JoinedHops
-
-_ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
 
 def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[list[Portion]]:
@@ -28,9 +28,13 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | No
     Returns:
         For each set its flows by rate.
     """
-    first = np.cumsum([0, *[each.count for each in sets]])
-    flow_of, link_of, share_of = _uses(sets, first, bytes_per_s, hops or JoinedHops())
-    rates, limits = _filled(int(first[-1]), flow_of, link_of, share_of, bytes_per_s)
+    first = list(accumulate([each.count for each in sets], initial=0))
+    few = few_together([each.uses for each in sets])
+    if few is not None:
+        rates, limits = filled_few(few, bytes_per_s)
+    else:
+        uses = _uses(sets, np.array(first), bytes_per_s, hops or JoinedHops())
+        rates, limits = _filled(first[-1], *uses, bytes_per_s)
     return [
         _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
         for each, start in zip(sets, first, strict=False)
@@ -109,7 +113,7 @@ def _uses(
 
 def _filled(
     flows: int, flow_of: Indexes, link_of: Indexes, share_of: Floats, bytes_per_s: Floats
-) -> tuple[Floats, Indexes]:
+) -> tuple[list[float], Indexes]:
     """The rate of each flow and the link that decides it."""
     used, link_of = np.unique(link_of, return_inverse=True)
     left, level = bytes_per_s[used].astype(float), 0.0
@@ -121,7 +125,7 @@ def _filled(
         levels.fill(np.inf)
         np.divide(left, wanted, out=levels, where=wanted > 0.0)
         level = max(level, float(levels.min()))
-        full = (levels <= level * (1.0 + _ROUNDINGS))[link_of]
+        full = (levels <= level * (1.0 + ROUNDINGS))[link_of]
         stopping = flow_of[full]
         rates[stopping], limits[stopping] = level, used[link_of[full]]
         stopped[stopping] = True
@@ -131,13 +135,10 @@ def _filled(
         going_on = ~gone
         left -= level * np.bincount(link_of[gone], share_of[gone], len(used))
         flow_of, link_of, share_of = flow_of[going_on], link_of[going_on], share_of[going_on]
-    return rates, limits
+    return rates.tolist(), limits
 
 
-def _by_rate(flows: FlowSet, rates: Floats, limits: Indexes) -> list[Portion]:
-    each = rates.tolist()
-    if len(each) == 1:
-        return [Portion(flows, each[0], limits)]
+def _by_rate(flows: FlowSet, each: Sequence[float], limits: Indexes) -> list[Portion]:
     levels = sorted(set(each))
     if len(levels) == 1:
         return [Portion(flows, levels[0], limits)]

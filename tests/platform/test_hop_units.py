@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simsys.platform.fabrics import TOPOLOGY_TYPES
 from simsys.platform.flow_set import FlowSet
-from simsys.platform.hop_units import HopUnits
+from simsys.platform.hop_units import HopUnits, loads
 from simsys.platform.max_min import portions
 from simsys.platform.routing import Hop, Way, link_loads
 
@@ -40,7 +40,7 @@ def test_entries_are_the_links_of_every_flow_in_order(given_ways: list[Way]) -> 
 
 @given(ways)
 def test_loads_are_those_of_all_flows(given_ways: list[Way]) -> None:
-    links, carried = HopUnits(given_ways).loads()
+    links, carried = loads(given_ways)
     assert dict(zip(links.tolist(), carried.tolist(), strict=True)) == pytest.approx(link_loads(given_ways))
 
 

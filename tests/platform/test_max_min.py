@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.platform import few_flows
 from simsys.platform.flow_set import FlowSet
 from simsys.platform.max_min import portions
 
@@ -47,3 +48,22 @@ def test_a_flow_gets_what_the_others_on_its_link_leave() -> None:
         [(0.5e9, [0])],
         [(2.5e9, [1])],
     ]
+
+
+@given(sets, bandwidths)
+def test_rates_of_few_flows_are_those_of_many_to_the_bit(
+    given_sets: list[tuple[list[tuple[tuple[tuple[int, float], ...], ...]], bool]], given_rates: list[float]
+) -> None:
+    found = []
+    for few in (few_flows.FEW, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(few_flows, "FEW", few)
+            flows = [FlowSet(each, joint=joint) for each, joint in given_sets]
+            assert all((each.uses is None) == (few == 0) for each in flows)
+            found.append(
+                [
+                    [(part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist()) for part in own]
+                    for own in portions(flows, np.array(given_rates))
+                ]
+            )
+    assert found[0] == found[1]
