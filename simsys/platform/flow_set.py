@@ -139,12 +139,14 @@ class Portion:
         flows: These flows.
         bytes_per_s: The rate of each.
         limits: For each flow the link that decides its rate.
+        others: With the first of a set, the portions of its other flows.
         elapsed_s: For how long they have had this rate, not yet counted by the links.
     """
 
     flows: FlowSet
     bytes_per_s: float
     limits: Indexes
+    others: Sequence[Portion] = ()
     elapsed_s: float = 0.0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from math import inf
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from simsys.platform.hop_units import Floats, Indexes, spread
 from simsys.platform.joined_hops import JoinedHops
 
 
-def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[list[Portion]]:
+def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[Portion]:
     """Fill the links with flows.
 
     Args:
@@ -26,7 +27,7 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | No
         hops: The hops of the network, which knows those of most sets already; by default it knows none.
 
     Returns:
-        For each set its flows by rate.
+        For each set its slowest flows, with the others by rate.
     """
     first = list(accumulate([each.count for each in sets], initial=0))
     few = few_together([each.uses for each in sets])
@@ -60,8 +61,8 @@ def losses(
     rates = np.repeat([portion.bytes_per_s for portion in late], counts)
     lost_s = np.repeat(seconds, counts) * (1.0 - rates / alone)
     for end, portion in zip(np.cumsum(counts).tolist(), late, strict=True):
-        hops = portion.flows.hops
         if portion.flows.joint:  # the limiting link belongs to some of its transfers
+            hops = portion.flows.hops
             lost_s[end - 1 : end] *= hops.shares[hops.links == portion.limits]
     return np.concatenate([portion.limits for portion in late]), lost_s
 
@@ -75,11 +76,14 @@ def _alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats, epoch: int) -> Float
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
     """The rate of each flow alone on its links; of a joint set, the rate of its slowest transfer."""
-    hops = flows.hops
     if flows.joint:
         parts = {id(hop): hop for way in flows.ways for hop in way}
         return np.array([min(bytes_per_s[link] / share for hop in parts.values() for link, share in hop)])
-    rates = np.full(flows.count, np.inf)
+    if flows.uses is not None:
+        bandwidth = bytes_per_s.item
+        alone = [min([bandwidth(link) / share for link, share in use], default=inf) for use in flows.uses]
+        return np.array(alone, dtype=np.float64)
+    hops, rates = flows.hops, np.full(flows.count, np.inf)
     if len(hops.keys):
         slowest = np.minimum.reduceat(bytes_per_s[hops.links] / hops.shares, hops.first[:-1])
         np.minimum.at(rates, hops.flow_of, slowest[hops.unit_of])
@@ -138,12 +142,13 @@ def _filled(
     return rates.tolist(), limits
 
 
-def _by_rate(flows: FlowSet, each: Sequence[float], limits: Indexes) -> list[Portion]:
+def _by_rate(flows: FlowSet, each: Sequence[float], limits: Indexes) -> Portion:
     levels = sorted(set(each))
     if len(levels) == 1:
-        return [Portion(flows, levels[0], limits)]
+        return Portion(flows, levels[0], limits)
     found = []
     for level in levels:
         members = np.array([flow for flow, rate in enumerate(each) if rate == level], dtype=np.intp)
         found.append(Portion(flows.subset(members), level, limits[members]))
-    return found
+    found[0].others = found[1:]
+    return found[0]

@@ -7,9 +7,9 @@ from math import inf
 
 from simsys.platform.flow_set import FlowSet, Stream
 
-FEW = 32
+FEW = 8
 """Number of sets with streams up to which those that share links are kept by combination."""
-MOST_KEPT = 1 << 14
+MOST_KEPT = 1 << 10
 """Number of combinations that are kept."""
 
 
@@ -70,13 +70,9 @@ class Neighbours:
 
     def busy_near(self, whole: FlowSet) -> list[FlowSet]:
         """The sets with streams that share links with a whole set, in the order in which they met."""
-        near, busy = whole.near, self._busy
-        if len(near) <= len(busy):
-            return [other for other in near if other in busy]
-        found = [other for other in busy if other in near]
-        if len(found) > 1:
-            found.sort(key=near.__getitem__)
-        return found
+        near = whole.near
+        found = near.keys() & self._busy.keys()
+        return sorted(found, key=near.__getitem__) if len(found) > 1 else list(found)
 
     def together(self, whole: FlowSet, seen: set[FlowSet]) -> list[Stream]:
         """All streams that share links with a set, directly or through other sets; all these sets become `seen`."""
@@ -86,7 +82,7 @@ class Neighbours:
 
     def _component(self, whole: FlowSet) -> list[FlowSet]:
         """The sets with streams that share links with a set, directly or through other sets, itself first."""
-        if len(self._busy) > FEW:
+        if len(self._busy) > FEW or len(self._busy) == 1:
             return self._find_component(whole)
         key = whole, *self._busy
         found = self._together.get(key)
@@ -97,11 +93,12 @@ class Neighbours:
         return found
 
     def _find_component(self, whole: FlowSet) -> list[FlowSet]:
-        found = {whole: None}
-        pending = [whole]
+        found, pending, all_busy = {whole}, [whole], len(self._busy)
         for one in pending:  # which grows meanwhile
+            if len(pending) == all_busy:
+                break
             for other in self.busy_near(one):
                 if other not in found:
-                    found[other] = None
+                    found.add(other)
                     pending.append(other)
         return pending

@@ -26,7 +26,7 @@ def test_every_flow_has_a_full_link_on_which_no_flow_gets_more(
     given_sets: list[tuple[list[tuple[tuple[tuple[int, float], ...], ...]], bool]], given_rates: list[float]
 ) -> None:
     flows = [FlowSet(each, joint=joint) for each, joint in given_sets]
-    parts = [part for own in portions(flows, np.array(given_rates)) for part in own]
+    parts = [part for own in portions(flows, np.array(given_rates)) for part in (own, *own.others)]
     carried, fastest = np.zeros(LINKS), np.zeros(LINKS)
     for part in parts:
         _, link_of, share_of = part.flows.hops.entries()
@@ -43,10 +43,10 @@ def test_a_flow_gets_what_the_others_on_its_link_leave() -> None:
     """Three flows on links of 1 and 3 GB/s, of which the second has both: 0.5, 0.5 and 2.5 GB/s."""
     flows = [FlowSet([way]) for way in ((((0, 1.0),),), (((0, 1.0),), ((1, 1.0),)), (((1, 1.0),),))]
     found = portions(flows, np.array([1e9, 3e9]))
-    assert [[(part.bytes_per_s, part.limits.tolist()) for part in parts] for parts in found] == [
-        [(0.5e9, [0])],
-        [(0.5e9, [0])],
-        [(2.5e9, [1])],
+    assert [(part.bytes_per_s, part.limits.tolist(), part.others) for part in found] == [
+        (0.5e9, [0], ()),
+        (0.5e9, [0], ()),
+        (2.5e9, [1], ()),
     ]
 
 
@@ -62,7 +62,10 @@ def test_rates_of_few_flows_are_those_of_many_to_the_bit(
             assert all((each.uses is None) == (few == 0) for each in flows)
             found.append(
                 [
-                    [(part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist()) for part in own]
+                    [
+                        (part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist())
+                        for part in (own, *own.others)
+                    ]
                     for own in portions(flows, np.array(given_rates))
                 ]
             )
