@@ -131,7 +131,7 @@ class FluidNetwork(Network[FairLink, FlowSet]):
                     self._share(neighbours.together(whole, seen))
         self._await_next_end()
 
-    def _share(self, streams: Sequence[Stream]) -> None:
+    def _share(self, streams: list[Stream]) -> None:
         """Find the rates of all streams that share links."""
         now = self.env._now
         for stream, first in zip(streams, self._known.rates(streams), strict=True):

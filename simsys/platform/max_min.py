@@ -37,7 +37,9 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | No
         uses = _uses(sets, np.array(first), bytes_per_s, hops or JoinedHops())
         rates, limits = _filled(first[-1], *uses, bytes_per_s)
     return [
-        _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
+        Portion(each, rates[start], limits[start : start + 1])
+        if each.count == 1
+        else _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
         for each, start in zip(sets, first, strict=False)
     ]
 
@@ -56,8 +58,9 @@ def losses(
     Returns:
         For each flow the link that decides its rate, and the seconds that it would need less on links for itself.
     """
-    counts = [len(portion.limits) for portion in late]
-    alone = np.concatenate([_alone_bytes_per_s(portion.flows, bytes_per_s, epoch) for portion in late])
+    counts = [portion.flows.count for portion in late]
+    alone_by_set = {flows: _alone_bytes_per_s(flows, bytes_per_s, epoch) for flows in {each.flows for each in late}}
+    alone = np.concatenate([alone_by_set[portion.flows] for portion in late])
     rates = np.repeat([portion.bytes_per_s for portion in late], counts)
     lost_s = np.repeat(seconds, counts) * (1.0 - rates / alone)
     for end, portion in zip(np.cumsum(counts).tolist(), late, strict=True):

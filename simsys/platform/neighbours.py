@@ -48,17 +48,17 @@ class Neighbours:
         kinds: dict[_Alike, list[int]] = {}
         for link in whole.links:
             kinds.setdefault(alike.get(link, unused), []).append(link)
-        near: dict[FlowSet, None] = {}
+        near = dict.fromkeys([user for kind in kinds for user in kind.users])
         for kind, links in kinds.items():
-            near |= dict.fromkeys(kind.users)
             if len(links) < kind.count:  # its other links are not used by this set
                 kind.count -= len(links)
                 kind = _Alike(kind.users.copy(), len(links))
                 alike |= dict.fromkeys(links, kind)
             kind.users.append(whole)
-        whole.near = {other: place for place, other in enumerate(near)}
+        whole.near = dict(zip(near, range(len(near)), strict=True))
         for other in near:
-            other.near[whole] = len(other.near)
+            met = other.near
+            met[whole] = len(met)
 
     def sent(self, whole: FlowSet) -> None:
         """A whole set has streams from now on."""

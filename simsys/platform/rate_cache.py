@@ -24,7 +24,7 @@ class RateCache:
         self._solve, self._forget = solve, forget
         self._known: dict[tuple[int, ...], Rates] = {}
 
-    def rates(self, streams: Sequence[Stream]) -> Rates:
+    def rates(self, streams: list[Stream]) -> Rates:
         """The rates of streams; the result does not depend on their order."""
         key = tuple([stream.flows.number for stream in streams])
         found = self._known.get(key)
