@@ -95,7 +95,7 @@ class Agenda:
                 if following[number] is not key:
                     heappop(heap)
                     continue
-                if not queue or queue[0][:2] > key[:2]:
+                if not queue or (first := queue[0])[0] > time_s or (first[0] == time_s and first[1] > priority):
                     env._now, env.priority = time_s, priority
                     due_s = happen()
                     if due_s < never:
@@ -107,7 +107,7 @@ class Agenda:
                     elif following[number] is key:
                         following[number] = None
                     continue
-                if queue[0][3] is tick:
+                if first[3] is tick:
                     heappop(queue)
                     self._ticks -= 1
                     continue
