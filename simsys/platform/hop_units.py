@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from simsys.platform.routing import Way
+from simsys.platform.routing import Hop, Way
 
 Indexes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -55,9 +54,13 @@ class HopUnits:
 
 def loads(ways: Sequence[Way]) -> tuple[Indexes, Floats]:
     """Each link of some flows in order of its number, and what it carries for a byte of each flow."""
-    hops = [hop for way in ways for hop in way]
-    by_key = {hop[0] if len(hop) == 1 else id(hop): hop for hop in hops}
-    times = Counter([hop[0] if len(hop) == 1 else id(hop) for hop in hops])
+    times: dict[Hashable, int] = {}
+    by_key: dict[Hashable, Hop] = {}
+    for way in ways:
+        for hop in way:
+            key: Hashable = id(hop) if len(hop) > 1 else hop[0]
+            times[key] = times.get(key, 0) + 1
+            by_key[key] = hop
     carried: dict[int, float] = {}
     for key, hop in by_key.items():
         for link, share in hop:

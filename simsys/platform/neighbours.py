@@ -82,7 +82,10 @@ class Neighbours:
 
     def _component(self, whole: FlowSet) -> list[FlowSet]:
         """The sets with streams that share links with a set, directly or through other sets, itself first."""
-        if len(self._busy) > FEW or len(self._busy) == 1:
+        near = self.busy_near(whole)
+        if not near or len(near) + 1 == len(self._busy):
+            return [whole, *near]
+        if len(self._busy) > FEW:
             return self._find_component(whole)
         key = whole, *self._busy
         found = self._together.get(key)
