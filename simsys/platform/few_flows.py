@@ -33,7 +33,7 @@ def few_uses(ways: Sequence[Way]) -> Uses | None:
 
 def few_together(sets: Sequence[Uses | None]) -> Uses | None:
     """The links of the flows of several sets, one after another; None if these are many."""
-    together = list[Sequence[tuple[int, float]]]()
+    together: list[Sequence[tuple[int, float]]] = []
     for uses in sets:
         if uses is None or len(together) > FEW:
             return None

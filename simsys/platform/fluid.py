@@ -124,7 +124,8 @@ class FluidNetwork(Network[FairLink, FlowSet]):
     def _change(self, _: Event | None = None) -> None:
         """Give the flows affected their new rates."""
         changed, self._changed, self._settles = self._changed, {}, False
-        seen, neighbours = set[FlowSet](), self._neighbours
+        seen: set[FlowSet] = set()  # to call the alias would take half a microsecond
+        neighbours = self._neighbours
         for one in changed:
             for whole in (one,) if one.streams else neighbours.busy_near(one):
                 if whole not in seen:
