@@ -149,6 +149,11 @@ class Portion:
     others: Sequence[Portion] = ()
     elapsed_s: float = 0.0
 
+    @property
+    def parts(self) -> tuple[Portion, ...]:
+        """Itself and the others of its set."""
+        return self, *self.others
+
 
 class Stream:
     """Flows with equal rates.

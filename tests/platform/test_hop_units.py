@@ -50,7 +50,7 @@ def test_rates_are_the_same_to_the_bit_with_one_link_for_all_of_a_hop(
 ) -> None:
     shared, alone = (
         [
-            [(part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist()) for part in (own, *own.others)]
+            [(part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist()) for part in own.parts]
             for own in portions([FlowSet(each) for each in sets], np.array(bytes_per_s))
         ]
         for sets in (given_sets, [copied(each) for each in given_sets])

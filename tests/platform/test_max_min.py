@@ -26,7 +26,7 @@ def test_every_flow_has_a_full_link_on_which_no_flow_gets_more(
     given_sets: list[tuple[list[tuple[tuple[tuple[int, float], ...], ...]], bool]], given_rates: list[float]
 ) -> None:
     flows = [FlowSet(each, joint=joint) for each, joint in given_sets]
-    parts = [part for own in portions(flows, np.array(given_rates)) for part in (own, *own.others)]
+    parts = [part for own in portions(flows, np.array(given_rates)) for part in own.parts]
     carried, fastest = np.zeros(LINKS), np.zeros(LINKS)
     for part in parts:
         _, link_of, share_of = part.flows.hops.entries()
@@ -62,10 +62,7 @@ def test_rates_of_few_flows_are_those_of_many_to_the_bit(
             assert all((each.uses is None) == (few == 0) for each in flows)
             found.append(
                 [
-                    [
-                        (part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist())
-                        for part in (own, *own.others)
-                    ]
+                    [(part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist()) for part in own.parts]
                     for own in portions(flows, np.array(given_rates))
                 ]
             )
