@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from simsys.framework import Engine, Router, register
-
-FREE_AT_MOST, OUTSTANDING = attrgetter("kv.free_blocks"), attrgetter("outstanding")
 
 
 @register("least_kv")
@@ -16,14 +12,12 @@ class LeastKV(Router):
     def route(self, request: int) -> Engine:
         """Compare free blocks now, while another replica may have more; use grows until the end of a run."""
         replicas = self.replicas
-        free_at_most = list(map(FREE_AT_MOST, replicas))
-        most, best = -1, list[int]()
-        while (free := max(free_at_most)) >= most:
+        free_at_most = [replica.kv.free_blocks for replica in replicas]
+        best = (-1, 0, 0)
+        while (free := max(free_at_most)) >= best[0]:
             place = free_at_most.index(free)
-            free_at_most[place] = -2
-            free = replicas[place].free_blocks()
-            if free > most:
-                most, best = free, [place]
-            elif free == most:
-                best.append(place)
-        return min((replicas[place] for place in sorted(best)), key=OUTSTANDING)
+            replica, free_at_most[place] = replicas[place], -2
+            free = replica.free_blocks()
+            if free >= best[0]:
+                best = max(best, (free, -replica.outstanding, -place))
+        return replicas[-best[2]]

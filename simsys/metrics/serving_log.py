@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Mapping, MutableSequence, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress
@@ -95,8 +96,11 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        first_s = self.first_token_s
-        moved = [(rank, first_s[request], joined_s) for request, (rank, joined_s) in self.joined.items()]
+        moved: dict[int, tuple[array[float], array[float]]] = defaultdict(lambda: (array("d"), array("d")))
+        for request, (rank, joined_s) in self.joined.items():
+            first, joined = moved[rank]
+            first.append(self.first_token_s[request])
+            joined.append(joined_s)
         return TokenGaps(self.steps, self.engine_logs, self.lost, moved)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from simsys.metrics.engine_notes import EngineNotes
@@ -39,6 +40,9 @@ class Lost(NamedTuple):
     again_s: float
 
 
+NONE_MOVED: Mapping[int, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({})
+
+
 class TokenGaps:
     """Gaps that are longer than the step that ends them.
 
@@ -46,8 +50,8 @@ class TokenGaps:
         steps: All steps.
         engines: What each engine has noted of sequences that waited, by its first rank.
         lost: Requests that lost their cache and had a token again.
-        moved: For each request with a transferred cache, the first rank of the target, time of its first token, and
-            start of decoding.
+        moved: Of requests with a transferred cache, by the first rank of the target, the time of the first token of
+            each, and the start of its decoding.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class TokenGaps:
         steps: StepLog,
         engines: Mapping[int, EngineLog],
         lost: Sequence[Lost],
-        moved: Sequence[tuple[int, float, float]] = (),
+        moved: Mapping[int, tuple[Sequence[float], Sequence[float]]] = NONE_MOVED,
     ) -> None:
         import numpy as np
 
@@ -64,19 +68,16 @@ class TokenGaps:
         self.late: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         """By replica, numbers of runs with longer gaps at the end of their first step, and the number of gaps."""
         parts = [(again_s - last_s, 1) for _, last_s, again_s in self.resumed]
-        joined: dict[int, list[tuple[float, float]]] = {}
-        for rank, *times_s in moved:
-            joined.setdefault(rank, []).append((times_s[0], times_s[1]))
         waits = []
         for rank, log in engines.items():
             since_s, until_s, count = np.array(log.waits).reshape(-1, 3).T
             weight = count.astype(np.int64)
-            if rank in joined:  # sequences that joined at the start of a pause have waited for longer
-                new = Counter(joined_s for _, joined_s in joined[rank])
+            if rank in moved:  # sequences that joined at the start of a pause have waited for longer
+                new = Counter(moved[rank][1])
                 weight -= np.array([new[time_s] for time_s in since_s.tolist()], dtype=np.int64)
             waits.append((rank, since_s, until_s, weight, False))
-        for rank, times in joined.items():
-            first_s, joined_s = np.array(times).T
+        for rank, times in moved.items():
+            first_s, joined_s = map(np.array, times)
             waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))
         found = [self._of_waits(*wait) for wait in waits if wait[1].size]
         self.seconds = np.concatenate([np.array([part for part, _ in parts]), *(each[0] for each in found)])

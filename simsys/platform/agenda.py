@@ -98,7 +98,7 @@ class Agenda:
                 if following[number] is not key:
                     heappop(heap)
                     continue
-                if not queue or queue[0][:2] > (time_s, priority):
+                if not queue or (first := queue[0])[0] > time_s or (first[0] == time_s and first[1] > priority):
                     env._now, env.priority = time_s, priority
                     due_s = happen()
                     if due_s == never:
@@ -111,7 +111,7 @@ class Agenda:
                         following[number] = later = [due_s, priority, number, happen]
                         heappush(heap, later)
                     continue
-                if queue[0][3] is tick:
+                if first[3] is tick:
                     heappop(queue)
                     self._ticks -= 1
                     continue

@@ -191,7 +191,7 @@ class FairNetwork(FluidNetwork):
         left = [(transfers, 1.0)] if transfers.count else []
         while left:
             solved = self._solve([flows for flows, _ in left], epoch)
-            parts = [(portion, share) for (_, share), own in zip(left, solved, strict=True) for portion in own]
+            parts = [(part, share) for (_, share), own in zip(left, solved, strict=True) for part in own.parts]
             seconds = min(share / portion.bytes_per_s for portion, share in parts)
             found.append(_Stretch(start, seconds, parts))
             start += seconds

@@ -13,7 +13,8 @@ from itertools import count
 import numpy as np
 
 from simsys.platform.claims import Claim
-from simsys.platform.hop_units import Floats, HopUnits, Indexes
+from simsys.platform.few_flows import few_uses
+from simsys.platform.hop_units import Floats, HopUnits, Indexes, loads
 from simsys.platform.pending_transfers import PendingTransfers
 from simsys.platform.routing import Way, link_loads
 
@@ -31,13 +32,13 @@ class FlowSet:
     """
 
     __slots__ = (
+        "_hops",
         "_loads",
         "_subsets",
-        "_whole_way",
+        "_whole_ways",
         "alone",
         "claims",
         "count",
-        "hops",
         "joint",
         "known",
         "latency",
@@ -47,6 +48,7 @@ class FlowSet:
         "sent_bytes",
         "started_bytes",
         "streams",
+        "uses",
         "ways",
         "whole",
     )
@@ -68,8 +70,10 @@ class FlowSet:
         self.count = min(1, len(ways)) if joint else len(ways)
         """Flows that may have different rates."""
         self.members: Indexes = np.arange(self.count) if members is None else members
-        self.hops = HopUnits([self._joint_way(ways)] if joint else ways)
-        """The distinct hops of its flows."""
+        self._whole_ways: Sequence[Way] = [(tuple(link_loads(ways).items()),)] if joint else ways
+        self.uses = few_uses(self._whole_ways)
+        """The links of each flow; None if these are many."""
+        self._hops: HopUnits | None = None
         self.started_bytes = 0.0
         """Bytes per flow of the transfers that have begun, not yet counted by the links."""
         self.sent_bytes = 0.0
@@ -89,10 +93,12 @@ class FlowSet:
         self.streams: dict[Stream, None] = {}
         """Active portions of a whole set."""
 
-    def _joint_way(self, ways: Sequence[Way]) -> Way:
-        """One hop over all links; it is kept, since its identity distinguishes it."""
-        self._whole_way: Way = (tuple(link_loads(ways).items()),)
-        return self._whole_way
+    @property
+    def hops(self) -> HopUnits:
+        """The distinct hops of its flows; of a joint set, one over all links."""
+        if self._hops is None:
+            self._hops = HopUnits(self._whole_ways)
+        return self._hops
 
     @property
     def links(self) -> list[int]:
@@ -104,7 +110,7 @@ class FlowSet:
     def loads(self) -> tuple[Indexes, Floats]:
         """Each link, and what it carries for a byte of each flow."""
         if self._loads is None:
-            self._loads = self.hops.loads()
+            self._loads = loads(self._whole_ways)
         return self._loads
 
     @property
@@ -133,13 +139,20 @@ class Portion:
         flows: These flows.
         bytes_per_s: The rate of each.
         limits: For each flow the link that decides its rate.
+        others: With the first of a set, the portions of its other flows.
         elapsed_s: For how long they have had this rate, not yet counted by the links.
     """
 
     flows: FlowSet
     bytes_per_s: float
     limits: Indexes
+    others: Sequence[Portion] = ()
     elapsed_s: float = 0.0
+
+    @property
+    def parts(self) -> tuple[Portion, ...]:
+        """Itself and the others of its set."""
+        return self, *self.others
 
 
 class Stream:

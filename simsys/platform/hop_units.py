@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from simsys.platform.routing import Way
+from simsys.platform.routing import Hop, Way
 
 Indexes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -51,12 +51,22 @@ class HopUnits:
         places, flow_of = spread(self.first, self.sizes, self.unit_of, self.flow_of)
         return flow_of, self.links[places], self.shares[places]
 
-    def loads(self) -> tuple[Indexes, Floats]:
-        """Each link, and what it carries for a byte of each flow."""
-        times = np.bincount(self.unit_of, minlength=len(self.keys))
-        links, place_of = np.unique(self.links, return_inverse=True)
-        carried = np.bincount(place_of, self.shares * np.repeat(times, self.sizes), len(links))
-        return links, carried.astype(np.float64, copy=False)
+
+def loads(ways: Sequence[Way]) -> tuple[Indexes, Floats]:
+    """Each link of some flows in order of its number, and what it carries for a byte of each flow."""
+    times: dict[Hashable, int] = {}
+    by_key: dict[Hashable, Hop] = {}
+    for way in ways:
+        for hop in way:
+            key: Hashable = id(hop) if len(hop) > 1 else hop[0]
+            times[key] = times.get(key, 0) + 1
+            by_key[key] = hop
+    carried: dict[int, float] = {}
+    for key, hop in by_key.items():
+        for link, share in hop:
+            carried[link] = carried.get(link, 0.0) + share * times[key]
+    links = sorted(carried)
+    return np.array(links, dtype=np.intp), np.array([carried[link] for link in links], dtype=np.float64)
 
 
 def spread(first: Indexes, sizes: Indexes, unit_of: Indexes, flow_of: Indexes) -> tuple[Indexes, Indexes]:

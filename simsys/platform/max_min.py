@@ -7,17 +7,18 @@ All rates grow until a link is full; the flows on it keep their rate, the others
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from math import inf
 
 import numpy as np
 
+from simsys.platform.few_flows import ROUNDINGS, few_together, filled_few
 from simsys.platform.flow_set import FlowSet, Portion
 from simsys.platform.hop_units import Floats, Indexes, spread
 from simsys.platform.joined_hops import JoinedHops
 
-_ROUNDINGS = 1e-12  # rates that differ by no more, relatively, are the same
 
-
-def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[list[Portion]]:
+def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | None = None) -> list[Portion]:
     """Fill the links with flows.
 
     Args:
@@ -26,13 +27,19 @@ def portions(sets: Sequence[FlowSet], bytes_per_s: Floats, hops: JoinedHops | No
         hops: The hops of the network, which knows those of most sets already; by default it knows none.
 
     Returns:
-        For each set its flows by rate.
+        For each set its slowest flows, with the others by rate.
     """
-    first = np.cumsum([0, *[each.count for each in sets]])
-    flow_of, link_of, share_of = _uses(sets, first, bytes_per_s, hops or JoinedHops())
-    rates, limits = _filled(int(first[-1]), flow_of, link_of, share_of, bytes_per_s)
+    first = list(accumulate([each.count for each in sets], initial=0))
+    few = few_together([each.uses for each in sets])
+    if few is not None:
+        rates, limits = filled_few(few, bytes_per_s)
+    else:
+        uses = _uses(sets, np.array(first), bytes_per_s, hops or JoinedHops())
+        rates, limits = _filled(first[-1], *uses, bytes_per_s)
     return [
-        _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
+        Portion(each, rates[start], limits[start : start + 1])
+        if each.count == 1
+        else _by_rate(each, rates[start : start + each.count], limits[start : start + each.count])
         for each, start in zip(sets, first, strict=False)
     ]
 
@@ -51,13 +58,14 @@ def losses(
     Returns:
         For each flow the link that decides its rate, and the seconds that it would need less on links for itself.
     """
-    counts = [len(portion.limits) for portion in late]
-    alone = np.concatenate([_alone_bytes_per_s(portion.flows, bytes_per_s, epoch) for portion in late])
+    counts = [portion.flows.count for portion in late]
+    alone_by_set = {flows: _alone_bytes_per_s(flows, bytes_per_s, epoch) for flows in {each.flows for each in late}}
+    alone = np.concatenate([alone_by_set[portion.flows] for portion in late])
     rates = np.repeat([portion.bytes_per_s for portion in late], counts)
     lost_s = np.repeat(seconds, counts) * (1.0 - rates / alone)
     for end, portion in zip(np.cumsum(counts).tolist(), late, strict=True):
-        hops = portion.flows.hops
         if portion.flows.joint:  # the limiting link belongs to some of its transfers
+            hops = portion.flows.hops
             lost_s[end - 1 : end] *= hops.shares[hops.links == portion.limits]
     return np.concatenate([portion.limits for portion in late]), lost_s
 
@@ -71,11 +79,14 @@ def _alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats, epoch: int) -> Float
 
 def alone_bytes_per_s(flows: FlowSet, bytes_per_s: Floats) -> Floats:
     """The rate of each flow alone on its links; of a joint set, the rate of its slowest transfer."""
-    hops = flows.hops
     if flows.joint:
         parts = {id(hop): hop for way in flows.ways for hop in way}
         return np.array([min(bytes_per_s[link] / share for hop in parts.values() for link, share in hop)])
-    rates = np.full(flows.count, np.inf)
+    if flows.uses is not None:
+        bandwidth = bytes_per_s.item
+        alone = [min([bandwidth(link) / share for link, share in use], default=inf) for use in flows.uses]
+        return np.array(alone, dtype=np.float64)
+    hops, rates = flows.hops, np.full(flows.count, np.inf)
     if len(hops.keys):
         slowest = np.minimum.reduceat(bytes_per_s[hops.links] / hops.shares, hops.first[:-1])
         np.minimum.at(rates, hops.flow_of, slowest[hops.unit_of])
@@ -109,7 +120,7 @@ def _uses(
 
 def _filled(
     flows: int, flow_of: Indexes, link_of: Indexes, share_of: Floats, bytes_per_s: Floats
-) -> tuple[Floats, Indexes]:
+) -> tuple[list[float], Indexes]:
     """The rate of each flow and the link that decides it."""
     used, link_of = np.unique(link_of, return_inverse=True)
     left, level = bytes_per_s[used].astype(float), 0.0
@@ -121,7 +132,7 @@ def _filled(
         levels.fill(np.inf)
         np.divide(left, wanted, out=levels, where=wanted > 0.0)
         level = max(level, float(levels.min()))
-        full = (levels <= level * (1.0 + _ROUNDINGS))[link_of]
+        full = (levels <= level * (1.0 + ROUNDINGS))[link_of]
         stopping = flow_of[full]
         rates[stopping], limits[stopping] = level, used[link_of[full]]
         stopped[stopping] = True
@@ -131,18 +142,16 @@ def _filled(
         going_on = ~gone
         left -= level * np.bincount(link_of[gone], share_of[gone], len(used))
         flow_of, link_of, share_of = flow_of[going_on], link_of[going_on], share_of[going_on]
-    return rates, limits
+    return rates.tolist(), limits
 
 
-def _by_rate(flows: FlowSet, rates: Floats, limits: Indexes) -> list[Portion]:
-    each = rates.tolist()
-    if len(each) == 1:
-        return [Portion(flows, each[0], limits)]
+def _by_rate(flows: FlowSet, each: Sequence[float], limits: Indexes) -> Portion:
     levels = sorted(set(each))
     if len(levels) == 1:
-        return [Portion(flows, levels[0], limits)]
+        return Portion(flows, levels[0], limits)
     found = []
     for level in levels:
         members = np.array([flow for flow, rate in enumerate(each) if rate == level], dtype=np.intp)
         found.append(Portion(flows.subset(members), level, limits[members]))
-    return found
+    found[0].others = found[1:]
+    return found[0]

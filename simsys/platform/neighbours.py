@@ -7,9 +7,9 @@ from math import inf
 
 from simsys.platform.flow_set import FlowSet, Stream
 
-FEW = 32
+FEW = 8
 """Number of sets with streams up to which those that share links are kept by combination."""
-MOST_KEPT = 1 << 14
+MOST_KEPT = 1 << 10
 """Number of combinations that are kept."""
 
 
@@ -48,17 +48,17 @@ class Neighbours:
         kinds: dict[_Alike, list[int]] = {}
         for link in whole.links:
             kinds.setdefault(alike.get(link, unused), []).append(link)
-        near: dict[FlowSet, None] = {}
+        near = dict.fromkeys([user for kind in kinds for user in kind.users])
         for kind, links in kinds.items():
-            near |= dict.fromkeys(kind.users)
             if len(links) < kind.count:  # its other links are not used by this set
                 kind.count -= len(links)
                 kind = _Alike(kind.users.copy(), len(links))
                 alike |= dict.fromkeys(links, kind)
             kind.users.append(whole)
-        whole.near = {other: place for place, other in enumerate(near)}
+        whole.near = dict(zip(near, range(len(near)), strict=True))
         for other in near:
-            other.near[whole] = len(other.near)
+            met = other.near
+            met[whole] = len(met)
 
     def sent(self, whole: FlowSet) -> None:
         """A whole set has streams from now on."""
@@ -70,13 +70,9 @@ class Neighbours:
 
     def busy_near(self, whole: FlowSet) -> list[FlowSet]:
         """The sets with streams that share links with a whole set, in the order in which they met."""
-        near, busy = whole.near, self._busy
-        if len(near) <= len(busy):
-            return [other for other in near if other in busy]
-        found = [other for other in busy if other in near]
-        if len(found) > 1:
-            found.sort(key=near.__getitem__)
-        return found
+        near = whole.near
+        found = near.keys() & self._busy.keys()
+        return sorted(found, key=near.__getitem__) if len(found) > 1 else list(found)
 
     def together(self, whole: FlowSet, seen: set[FlowSet]) -> list[Stream]:
         """All streams that share links with a set, directly or through other sets; all these sets become `seen`."""
@@ -86,6 +82,9 @@ class Neighbours:
 
     def _component(self, whole: FlowSet) -> list[FlowSet]:
         """The sets with streams that share links with a set, directly or through other sets, itself first."""
+        near = self.busy_near(whole)
+        if not near or len(near) + 1 == len(self._busy):
+            return [whole, *near]
         if len(self._busy) > FEW:
             return self._find_component(whole)
         key = whole, *self._busy
@@ -97,11 +96,12 @@ class Neighbours:
         return found
 
     def _find_component(self, whole: FlowSet) -> list[FlowSet]:
-        found = {whole: None}
-        pending = [whole]
+        found, pending, all_busy = {whole}, [whole], len(self._busy)
         for one in pending:  # which grows meanwhile
+            if len(pending) == all_busy:
+                break
             for other in self.busy_near(one):
                 if other not in found:
-                    found[other] = None
+                    found.add(other)
                     pending.append(other)
         return pending

@@ -8,8 +8,8 @@ from simsys.platform.flow_set import FlowSet, Portion, Stream
 
 _MOST = 1 << 14  # with cached rates
 
-Rates = list[list[Portion]]
-"""For each stream its flows by rate."""
+Rates = list[Portion]
+"""For each stream its slowest flows, with the others by rate."""
 
 
 class RateCache:
@@ -24,7 +24,7 @@ class RateCache:
         self._solve, self._forget = solve, forget
         self._known: dict[tuple[int, ...], Rates] = {}
 
-    def rates(self, streams: Sequence[Stream]) -> Rates:
+    def rates(self, streams: list[Stream]) -> Rates:
         """The rates of streams; the result does not depend on their order."""
         key = tuple([stream.flows.number for stream in streams])
         found = self._known.get(key)
@@ -32,9 +32,10 @@ class RateCache:
             if len(self._known) >= _MOST:
                 self._forget()
             in_order = sorted(streams, key=_number)
-            solved = self._in_order(in_order)
-            rates = dict(zip(in_order, solved, strict=True))
-            found = self._known[key] = [rates[stream] for stream in streams]
+            found = self._in_order(in_order)
+            if in_order != streams:
+                rates = dict(zip(in_order, found, strict=True))
+                found = self._known[key] = [rates[stream] for stream in streams]
         return found
 
     def clear(self) -> None:

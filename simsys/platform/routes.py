@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from simsys.platform.link_spec import LinkSpec
@@ -64,9 +65,15 @@ _INSIDE = SHORTEST
 """Routing inside a node: the first of several shortest paths."""
 
 
+@lru_cache(maxsize=1 << 16)
+def _whole(link: int) -> Hop:
+    """A link that carries all the bytes, the same object in all ways."""
+    return ((link, 1.0),)
+
+
 def _in_a_row(links: Iterable[int]) -> Way:
     """Links one after another that carry all the bytes."""
-    return tuple(((link, 1.0),) for link in links)
+    return tuple([_whole(link) for link in links])
 
 
 class FlatRoutes:
@@ -103,15 +110,15 @@ class FlatRoutes:
         if src not in out or dst not in out:
             return None
         if dst in out[src]:
-            return (((out[src][dst], 1.0),),)
+            return (_whole(out[src][dst]),)
         # Vertices on one switch share the ways of this switch.
         start = next(iter(out[src])) if len(out[src]) == 1 else src
         end = self.into[dst][0] if len(self.into[dst]) == 1 else dst
         hops = self._hops(start, end, routing, flow or (src, dst))
         if hops is None:
             return None
-        first: Way = (((out[src][start], 1.0),),) if start != src else ()
-        last: Way = (((out[end][dst], 1.0),),) if end != dst else ()
+        first: Way = (_whole(out[src][start]),) if start != src else ()
+        last: Way = (_whole(out[end][dst]),) if end != dst else ()
         return first + hops + last
 
     def _hops(self, start: int, end: int, routing: Routing, flow: tuple[int, int]) -> tuple[Hop, ...] | None:

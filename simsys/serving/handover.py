@@ -60,7 +60,7 @@ class Handover:
             scheduler = target.scheduler
             assert isinstance(scheduler, FetchingScheduler)
             scheduler.elsewhere = self._holders
-            scheduler.start_fetch = partial(self._start, target)
+            scheduler.start_fetch = partial(self._start, target, scheduler)
             scheduler.end_hold = lambda request: self._holders.pop(request).give_back(request)
 
     def _leave(self, source: Engine, request: int) -> None:
@@ -70,25 +70,23 @@ class Handover:
         target.scheduler.waiting.append(request)
         target.notice(request)
 
-    def _start(self, target: Engine, request: int) -> None:
-        source, started_s = self._holders.pop(request), self._env.now
-        tokens = source.sequences.computed_tokens[request] - self._reused(target, request)
+    def _start(self, target: Engine, scheduler: FetchingScheduler, request: int) -> None:
+        source, started_s = self._holders.pop(request), self._env._now
+        tokens = source.sequences.computed_tokens[request] - self._reused(target, scheduler, request)
         nbytes = [tokens * each for each in self._token_bytes]
 
         def arrived(_: object) -> None:
             self._arrived(source, target, request)
             for hook in self._probes.kv_transferred:
-                hook(request, started_s, self._env.now, self._whole(target, nbytes))
+                hook(request, started_s, self._env._now, self._whole(target, nbytes))
 
         if tokens:
             source.team.send(target.team, nbytes, name=KV_TRANSFER).callbacks.append(arrived)
         else:
             self._env.at(started_s, arrived)
 
-    def _reused(self, target: Engine, request: int) -> int:
+    def _reused(self, target: Engine, scheduler: FetchingScheduler, request: int) -> int:
         """Tokens of a request that the replica that decodes has, and that are not sent."""
-        scheduler = target.scheduler
-        assert isinstance(scheduler, FetchingScheduler)
         found = scheduler.reused_tokens.pop(request)
         if target.kv.looks_up:
             for hook in self._probes.kv_reused:
@@ -98,7 +96,7 @@ class Handover:
     @staticmethod
     def _whole(target: Engine, nbytes: Sequence[float]) -> float:
         """Bytes on all ranks, of those of each rank of a stage."""
-        return ordered_sum(each * group.size for each, group in zip(nbytes, target.team.groups, strict=True))
+        return ordered_sum([each * group.size for each, group in zip(nbytes, target.team.groups, strict=True)])
 
     def _arrived(self, source: Engine, target: Engine, request: int) -> None:
         """The cache of a request is where it decodes: it can be found there, and is released elsewhere."""

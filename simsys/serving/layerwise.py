@@ -157,12 +157,12 @@ class LayerwiseHandover(Handover):
         self._pushes[request].computed_s = self._env.now
         self._complete(request)
 
-    def _start(self, target: Engine, request: int) -> None:
+    def _start(self, target: Engine, scheduler: FetchingScheduler, request: int) -> None:
         """The target has taken blocks: send what has been computed, and what is being computed."""
         push = self._pushes[request]
         del self._holders[request]
         push.target, push.known, push.first_s = target, True, self._env.now
-        reused = self._reused(target, request)
+        reused = self._reused(target, scheduler, request)
         for part in push.waiting:
             fewer = min(reused, part.tokens)
             reused -= fewer

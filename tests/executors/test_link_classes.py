@@ -74,6 +74,6 @@ def test_transfers_of_one_class_have_the_same_rate(
     classes = rank_classes(roles, exchanges, lambda link: bytes_per_s[link])
     sets = [FlowSet(each.steps[0]) for each in exchanges]
     rates = defaultdict(set)
-    for exchange, (portion,) in zip(exchanges, portions(sets, np.array(bytes_per_s)), strict=True):
+    for exchange, portion in zip(exchanges, portions(sets, np.array(bytes_per_s)), strict=True):
         rates[classes[exchange.job][exchange.ranks[0]]].add(round(portion.bytes_per_s, 9))
     assert all(len(found) == 1 for found in rates.values())

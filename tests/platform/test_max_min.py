@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simsys.platform import few_flows
 from simsys.platform.flow_set import FlowSet
 from simsys.platform.max_min import portions
 
@@ -25,7 +26,7 @@ def test_every_flow_has_a_full_link_on_which_no_flow_gets_more(
     given_sets: list[tuple[list[tuple[tuple[tuple[int, float], ...], ...]], bool]], given_rates: list[float]
 ) -> None:
     flows = [FlowSet(each, joint=joint) for each, joint in given_sets]
-    parts = [part for own in portions(flows, np.array(given_rates)) for part in own]
+    parts = [part for own in portions(flows, np.array(given_rates)) for part in own.parts]
     carried, fastest = np.zeros(LINKS), np.zeros(LINKS)
     for part in parts:
         _, link_of, share_of = part.flows.hops.entries()
@@ -42,8 +43,27 @@ def test_a_flow_gets_what_the_others_on_its_link_leave() -> None:
     """Three flows on links of 1 and 3 GB/s, of which the second has both: 0.5, 0.5 and 2.5 GB/s."""
     flows = [FlowSet([way]) for way in ((((0, 1.0),),), (((0, 1.0),), ((1, 1.0),)), (((1, 1.0),),))]
     found = portions(flows, np.array([1e9, 3e9]))
-    assert [[(part.bytes_per_s, part.limits.tolist()) for part in parts] for parts in found] == [
-        [(0.5e9, [0])],
-        [(0.5e9, [0])],
-        [(2.5e9, [1])],
+    assert [(part.bytes_per_s, part.limits.tolist(), part.others) for part in found] == [
+        (0.5e9, [0], ()),
+        (0.5e9, [0], ()),
+        (2.5e9, [1], ()),
     ]
+
+
+@given(sets, bandwidths)
+def test_rates_of_few_flows_are_those_of_many_to_the_bit(
+    given_sets: list[tuple[list[tuple[tuple[tuple[int, float], ...], ...]], bool]], given_rates: list[float]
+) -> None:
+    found = []
+    for few in (few_flows.FEW, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(few_flows, "FEW", few)
+            flows = [FlowSet(each, joint=joint) for each, joint in given_sets]
+            assert all((each.uses is None) == (few == 0) for each in flows)
+            found.append(
+                [
+                    [(part.bytes_per_s, part.flows.members.tolist(), part.limits.tolist()) for part in own.parts]
+                    for own in portions(flows, np.array(given_rates))
+                ]
+            )
+    assert found[0] == found[1]

@@ -18,6 +18,7 @@ from simsys.ops import Collective, Pipelined, Send, Transfer
 from simsys.parallel.layout import Group
 from simsys.platform.events import At, Callback
 from simsys.platform.link_schedule import LinkSchedule
+from simsys.platform.traffic import Account
 
 
 class Steps(QueuedCollectives):
@@ -29,6 +30,7 @@ class Steps(QueuedCollectives):
         super().__init__(core)
         self.contention = self.platform.network.contention
         self._fronts = core.fronts
+        self._transfers: dict[tuple[Group, Group], tuple[Any, list[Account]]] = {}
         self._messages: dict[tuple[Group, Group, float], LinkSchedule[Any]] = {}
         self._lines: dict[tuple[Group, Group], Line] = {}
 
@@ -62,9 +64,14 @@ class Steps(QueuedCollectives):
     def transfer(self, op: Transfer) -> Event:
         """All messages over the links at once."""
         network, started_s = self.platform.network, self.env._now
-        for src, dst in op.pairs:
-            network.traffic.between(src, dst).nbytes += op.nbytes
-        arrived = network.begin(network.prepare(op.pairs), op.nbytes)
+        found = self._transfers.get((op.source, op.target))
+        if found is None:
+            accounts = [network.traffic.between(src, dst) for src, dst in op.pairs]
+            found = self._transfers[op.source, op.target] = network.prepare(op.pairs), accounts
+        prepared, accounts = found
+        for account in accounts:
+            account.nbytes += op.nbytes
+        arrived = network.begin(prepared, op.nbytes)
         if self.probes.operation:
 
             def done(_: Event) -> None:
