@@ -35,8 +35,8 @@ from the same coefficient of the profile that its profile extends."""
 PULL_IN_TRAINING = 0.12
 """The same of profiles that only training runs read: few rows of few sources determine each of them."""
 PULL_TO_RELATIVES = 0.12
-"""The same of a GPU whose profile extends that of another one: most of these are the same chip with other memory,
-clocks or hosts, so that what one of them alone seems to have is mostly a property of the engines that ran on it."""
+"""The same of a GPU whose profile extends that of another one, but for its memory: most of these are the same chip, so
+that what one of them alone seems to have is mostly a property of the engines that ran on it."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -218,7 +218,7 @@ def _pulls(coefficients: Sequence[Coefficient], in_training: Container[Named]) -
     found: Vector = np.diag(pulls)
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
-            if coefficients[place].named[0] == "gpu":
+            if coefficients[place].named[0] == "gpu" and coefficients[place].column != "memory":
                 found[place, place] = PULL_TO_RELATIVES
             found[place, parent] = -found[place, place]
     return found

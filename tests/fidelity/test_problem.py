@@ -41,6 +41,14 @@ def test_a_gpu_is_held_nearer_to_the_one_that_it_extends() -> None:
     assert pulls[parent, place] == 0.0
 
 
+def test_the_memory_of_a_gpu_may_differ_from_that_of_the_one_that_it_extends() -> None:
+    both = coefficients_of([("gpu", "H100-SXM"), ("gpu", "H200-SXM")])
+    found = [each for each in both if each.path == ("efficiency", "gemm", "fp8")]
+    pulls = _pulls(found, set())
+    held = {each.column: pulls[place, place] for place, each in enumerate(found) if each.named[1] == "H200-SXM"}
+    assert held == {"compute": PULL_TO_RELATIVES, "memory": PULL}
+
+
 def row(number: int, precision: str, tp: str, model: str = "m") -> Case:
     tags = {"gpu": "g", "engine": "e", "model": model, "precision": precision, "tp": tp}
     return Case(str(number), "serving", "table", "tpot_ms", "ms", 1.0, tags)
