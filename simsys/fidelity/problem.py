@@ -34,9 +34,6 @@ PULL = 0.03
 from the same coefficient of the profile that its profile extends."""
 PULL_IN_TRAINING = 0.12
 """The same of profiles that only training runs read: few rows of few sources determine each of them."""
-PULL_TO_RELATIVES = 0.12
-"""The same of a GPU whose profile extends that of another one, but for its memory: most of these are the same chip, so
-that what one of them alone seems to have is mostly a property of the engines that ran on it."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -151,24 +148,18 @@ class Problem:
         return np.array(found)
 
     def _kinds(self) -> list[Hashable]:
-        """Return the kind of each row; rows of a kind depend on the same coefficients, but for those of exchanges."""
         return [
-            (case.group, *case.setting, case.tags.get("model"), case.tags.get("precision"), case.metric, read)
-            for case, read in zip(self.cases, self.read, strict=True)
+            (case.group, *case.setting, case.metric, read) for case, read in zip(self.cases, self.read, strict=True)
         ]
 
     def _borrow(self, measured: Vector, some: NDArray[np.bool_]) -> None:
-        """Give rows that were not measured the derivatives of a row of their kind, of the same TP degree if there is.
-
-        Of several, it is the nearest one in the table.
-        """
+        """Give rows that were not measured the derivatives of the nearest row of their kind in the table."""
         nearest: dict[Hashable, list[int]] = {}
-        kinds, degrees = self._kinds(), [case.tags.get("tp") for case in self.cases]
+        kinds = self._kinds()
         for row in np.flatnonzero(some):
             nearest.setdefault(kinds[row], []).append(int(row))
         for row in np.flatnonzero(~some):
-            alike = min(nearest[kinds[row]], key=lambda other: (degrees[other] != degrees[row], abs(other - row)))
-            measured[row] = measured[alike]
+            measured[row] = measured[min(nearest[kinds[row]], key=lambda other: abs(other - row))]
 
 
 def _earlier(candidates: Sequence[Coefficient], free: Sequence[Free]) -> Vector:
@@ -218,9 +209,7 @@ def _pulls(coefficients: Sequence[Coefficient], in_training: Container[Named]) -
     found: Vector = np.diag(pulls)
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
-            if coefficients[place].named[0] == "gpu" and coefficients[place].column != "memory":
-                found[place, place] = PULL_TO_RELATIVES
-            found[place, parent] = -found[place, place]
+            found[place, parent] = -pulls[place]
     return found
 
 
