@@ -307,6 +307,37 @@ def test_tensorrt_llm_routes_to_the_rank_with_the_fewest_requests() -> None:
     assert "router" not in known(**TRT)
 
 
+def test_prefill_workers_of_tensorrt_llm_have_room_for_several_short_prompts() -> None:
+    pools = {**TRT, "prefill_tp": "1"}
+    assert known(**pools)["router"] == "least_outstanding"
+    assert known(**pools | {"precision": "fp4"})["max_num_batched_tokens"] == 8192
+    assert known(**pools | {"precision": "fp8", "gpu": "B200-SXM-180GB"})["max_num_batched_tokens"] == 16384
+    assert 8192 < known(**pools | {"precision": "fp4", "input_len": "8192"})["max_num_batched_tokens"] < 2 * 8192
+
+
+QWEN = {
+    **{"source": "ai-dynamo/aiconfigurator", "engine": "vLLM", "engine_version": "0.12.0", "precision": "fp8"},
+    **{"model": "qwen3-235b-a22b", "gpu": "H200-SXM-141GB"},
+}
+
+
+def test_vllm_0_12_pads_experts_in_blocks_of_fp8_on_hopper() -> None:
+    notes = "source_file=Qwen.csv; batch_size field 16, moe_tp 2"
+    assert known(**QWEN, notes=notes)["experts"] == {"padded_rows": 128}
+    for other in ({"engine_version": "0.18.0"}, {"gpu": "B200-SXM-180GB"}, {"model": "qwen3-32b"}):
+        assert "experts" not in known(**{**QWEN, **other}, notes=notes)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "experts", "ranks", "gpus"), [("1", "2", "2", "2"), ("1", "4", "4", "4"), ("2", "4", "2", "4")]
+)
+def test_degrees_of_experts_say_how_many_ranks_attention_has(tensor: str, experts: str, ranks: str, gpus: str) -> None:
+    row = corrected(row_of(**QWEN, notes=f"moe_tp {experts};", tp=tensor, gpus=tensor, attention_dp=""))
+    assert [row.text(column) for column in ("tp", "attention_dp", "gpus")] == [tensor, ranks, gpus]
+    same = row_of(**QWEN, notes="moe_tp 2;", tp="2", gpus="2", attention_dp="")
+    assert corrected(same) is same
+
+
 def test_rows_whose_layout_was_another_one_are_corrected() -> None:
     many = {**TRT, "engine_version": "", "ep": "1", "attention_dp": "1"}
     runs = {"256": ("1", "8", "8"), "64": ("8", "1", "1")}

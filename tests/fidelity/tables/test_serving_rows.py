@@ -276,3 +276,9 @@ def test_bad_cells_are_named(tmp_path: Path, cells: dict[str, str], message: str
     cases(found)
     with pytest.raises(ConfigError, match=message):
         found.check()
+
+
+def test_a_curve_is_one_fold_whatever_its_model_is_called(tmp_path: Path) -> None:
+    one, other = (case(tmp_path, model=name, id=name) for name in ("llama3.1-8b", "meta-llama/Llama-3.1-8B"))
+    assert one.fold == other.fold
+    assert case(tmp_path, model="llama2-7b").fold != one.fold
