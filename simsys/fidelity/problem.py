@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simsys.config.hardware import NONE_LEFT_OUT, Named, overlaid, without_fits
+from simsys.config.hardware import NONE_LEFT_OUT, overlaid, without_fits
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, log_error
 from simsys.fidelity.coefficients import (
@@ -29,11 +29,9 @@ PARTS = 3
 """Parts of the rows; derivatives are measured for one at a time, and other rows have those of the nearest row."""
 MANY = 400
 """Rows up to which derivatives are measured for all rows."""
-PULL = 0.03
+PULL = 0.05
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
 from the same coefficient of the profile that its profile extends."""
-PULL_IN_TRAINING = 0.12
-"""The same of profiles that only training runs read: few rows of few sources determine each of them."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 FELT = 1e-4
@@ -96,21 +94,13 @@ class Problem:
         if not fitted:
             raise UsageError("no coefficient can be fitted: the rows do not vary in anything that depends on one")
         self.coefficients, self.rows = [candidates[index] for index in fitted], [rows[index] for index in fitted]
-        self.start, self.pulls = places[fitted], _pulls(self.coefficients, self._read_in_training())
+        self.start, self.pulls = places[fitted], _pulls(self.coefficients)
         self.start_errors = np.array([log_error(each) for each in ready])
         """The errors at the start."""
         exponents = np.array([each.exponent for each in self.coefficients])
         errors = self.errors(first[fitted], np.ones(len(self.cases), bool)) if warm else self.start_errors
         self.known = [Slopes.measured(first[fitted], errors, measured[:, fitted], exponents)]
         """Derivatives in the order in which they became known; the last ones are the best."""
-
-    def _read_in_training(self) -> Container[Named]:
-        """Return the profiles that only training runs read."""
-        training = [case.family == "training" for case in self.cases]
-        read, elsewhere = set[Named](), set[Named]()
-        for each, trains in zip(self.read, training, strict=True):
-            (read if trains else elsewhere).update(each)
-        return read - elsewhere
 
     def overlay(self, places: Vector, fitted: NDArray[np.bool_] | None = None) -> Overlay:
         """Return the settings of profiles at a point, merged over the base; of some coefficients, or of all."""
@@ -148,18 +138,24 @@ class Problem:
         return np.array(found)
 
     def _kinds(self) -> list[Hashable]:
+        """Return the kind of each row; rows of a kind depend on the same coefficients, but for those of exchanges."""
         return [
-            (case.group, *case.setting, case.metric, read) for case, read in zip(self.cases, self.read, strict=True)
+            (case.group, *case.setting, case.tags.get("model"), case.tags.get("precision"), case.metric, read)
+            for case, read in zip(self.cases, self.read, strict=True)
         ]
 
     def _borrow(self, measured: Vector, some: NDArray[np.bool_]) -> None:
-        """Give rows that were not measured the derivatives of the nearest row of their kind in the table."""
+        """Give rows that were not measured the derivatives of a row of their kind, of the same TP degree if there is.
+
+        Of several, it is the nearest one in the table.
+        """
         nearest: dict[Hashable, list[int]] = {}
-        kinds = self._kinds()
+        kinds, degrees = self._kinds(), [case.tags.get("tp") for case in self.cases]
         for row in np.flatnonzero(some):
             nearest.setdefault(kinds[row], []).append(int(row))
         for row in np.flatnonzero(~some):
-            measured[row] = measured[min(nearest[kinds[row]], key=lambda other: abs(other - row))]
+            alike = min(nearest[kinds[row]], key=lambda other: (degrees[other] != degrees[row], abs(other - row)))
+            measured[row] = measured[alike]
 
 
 def _earlier(candidates: Sequence[Coefficient], free: Sequence[Free]) -> Vector:
@@ -198,18 +194,12 @@ def _alike(one: Coefficient, other: Coefficient) -> bool:
     return one.start == other.start and one.points == other.points
 
 
-def _pulls(coefficients: Sequence[Coefficient], in_training: Container[Named]) -> Vector:
-    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does.
-
-    Args:
-        coefficients: The coefficients.
-        in_training: The profiles that only training runs read.
-    """
-    pulls = [PULL_IN_TRAINING if each.named in in_training else PULL for each in coefficients]
-    found: Vector = np.diag(pulls)
+def _pulls(coefficients: Sequence[Coefficient]) -> Vector:
+    """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does."""
+    found: Vector = PULL * np.eye(len(coefficients))
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
-            found[place, parent] = -pulls[place]
+            found[place, parent] = -PULL
     return found
 
 
