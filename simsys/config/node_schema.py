@@ -61,9 +61,16 @@ class Interconnect(Link):
 
 
 class Nics(Link):
-    """The equal network cards of a node: bandwidth of each, latency from GPU memory to the wire."""
+    """The equal network cards of a node: bandwidth of each, latency from GPU memory to the wire.
+
+    Args:
+        count: Number of cards.
+        gpu_bandwidth: What each GPU reaches through the memory of the host, where cards cannot read or write its own
+            memory (GPUDirect RDMA). Left out, the card alone limits it.
+    """
 
     count: Count
+    gpu_bandwidth: BytesPerSecond | None = None
 
 
 class NodeProfile(Profile):

@@ -242,3 +242,15 @@ def test_runs_of_several_jobs_warn_of_the_cluster_once_and_without_names() -> No
     (text,) = result.warnings
     assert text.startswith("hardware.network_bandwidth: 50 GB/s")
     assert sum(line.startswith("network: 1 x 50 GB/s NIC per node") for line in result.assumptions) == 1
+
+
+@pytest.mark.parametrize(("gpus", "gb_per_s"), [(1, 3.0), (2, 6.0), (8, 12.0)])
+def test_gpus_that_send_through_the_host_limit_their_card(gpus: int, gb_per_s: float) -> None:
+    hardware = HardwareConfig(profile="g4dn.metal", num_nodes=2, gpus_per_node=gpus)
+    cards = described_nics(hardware, load_node("g4dn.metal"), load_fabric("efa-host"), gpus)
+    assert (cards.count, cards.bytes_per_s) == (1, gb_per_s * 1e9)
+
+
+def test_a_slower_card_is_not_made_faster_by_its_gpus() -> None:
+    hardware = HardwareConfig(profile="g4dn.metal", num_nodes=2, nic={"bandwidth": "2 GB/s"})
+    assert described_nics(hardware, load_node("g4dn.metal"), load_fabric("efa-host"), 8).bytes_per_s == 2e9
