@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from math import inf
 
 from simsys.config.cluster import HardwareConfig
 from simsys.config.hardware import FabricProfile, NodeProfile
@@ -21,8 +22,8 @@ def described_nics(
     """The network cards of a node, as described by `nic`, else by the node profile, else one per GPU.
 
     If the scenario uses fewer GPUs than the node profile has, each GPU keeps its own NIC or NICs. `network_bandwidth`
-    is the bandwidth of the whole node, over `nics_per_node` cards or a single one. Where data pass the memory of the
-    host, the GPUs of a card limit it as well, but for `network_bandwidth`.
+    is the bandwidth of the whole node, over `nics_per_node` cards or a single one. Cards of a node profile have at most
+    what their GPUs reach together, where data pass the memory of the host.
     """
     if hardware.network_bandwidth is not None:
         count = min(hardware.nics_per_node or 1, gpus_per_node)
@@ -32,19 +33,14 @@ def described_nics(
     usual = Nics(gpus_per_node, fabric.bandwidth, fabric.latency)
     if node is not None and node.nics is not None:
         each = max(1, node.nics.count // node.gpus_per_node)
-        usual = Nics(min(node.nics.count, each * gpus_per_node), node.nics.bandwidth, node.nics.latency)
-    if (given := hardware.nic) is not None:
-        latency_s = usual.latency_s if given.latency is None else given.latency
-        usual = Nics(given.count or usual.count, given.bandwidth or usual.bytes_per_s, latency_s)
-    return _through_host(usual, node, gpus_per_node)
-
-
-def _through_host(nics: Nics, node: NodeProfile | None, gpus_per_node: int) -> Nics:
-    """Network cards with at most what the GPUs of each reach together, where data pass the memory of the host."""
-    each = node.nics.gpu_bandwidth if node is not None and node.nics is not None else None
-    if each is None:
-        return nics
-    return replace(nics, bytes_per_s=min(nics.bytes_per_s, each * gpus_per_node / nics.count))
+        count = min(node.nics.count, each * gpus_per_node)
+        reached = (node.nics.gpu_bandwidth or inf) * gpus_per_node / count
+        usual = Nics(count, min(node.nics.bandwidth, reached), node.nics.latency)
+    given = hardware.nic
+    if given is None:
+        return usual
+    latency_s = usual.latency_s if given.latency is None else given.latency
+    return Nics(given.count or usual.count, given.bandwidth or usual.bytes_per_s, latency_s)
 
 
 def limited_nics(described: Nics, port_bytes_per_s: float | None) -> Nics:
