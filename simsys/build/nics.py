@@ -22,8 +22,8 @@ def described_nics(
     """The network cards of a node, as described by `nic`, else by the node profile, else one per GPU.
 
     If the scenario uses fewer GPUs than the node profile has, each GPU keeps its own NIC or NICs. `network_bandwidth`
-    is the bandwidth of the whole node, over `nics_per_node` cards or a single one. Cards of a node profile have at most
-    what their GPUs reach together, where data pass the memory of the host.
+    is the bandwidth of the whole node, over `nics_per_node` cards or a single one. Cards of a node profile have at
+    most what their GPUs reach together, where data pass the memory of the host.
     """
     if hardware.network_bandwidth is not None:
         count = min(hardware.nics_per_node or 1, gpus_per_node)
