@@ -35,7 +35,7 @@ class Times(Made[float | None]):
     def __getitem__(self, place: slice) -> list[float | None]: ...
     def __getitem__(self, place: int | slice) -> float | list[float | None] | None:
         if isinstance(place, slice):
-            return list(Times(self._seconds[place]))
+            return [seconds if seconds >= 0.0 else None for seconds in self._seconds[place]]
         seconds = self._seconds[place]
         return seconds if seconds >= 0.0 else None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import math
+import random
 import re
 from pathlib import Path
 
@@ -54,6 +56,28 @@ def test_columns_are_written_as_rows_of_cells_are() -> None:
     write_columns(by_column, table)
     write_csv(by_row, table, zip(*table.values(), strict=True))
     assert by_column.getvalue() == by_row.getvalue()
+
+
+def test_numbers_in_columns_have_the_digits_of_repr() -> None:
+    rng = random.Random(1)
+    numbers = [rng.choice([-1.0, 1.0, 1.0]) * 10.0 ** rng.uniform(-9.0, 20.0) for _ in range(2000)]
+    numbers += [float(rng.randrange(10**15)) / rng.choice([1, 4, 1000]) for _ in range(2000)]
+    numbers += [
+        0.0,
+        -0.0,
+        1e-4,
+        math.nextafter(1e-4, 0.0),
+        1e16,
+        math.nextafter(1e16, 0.0),
+        math.inf,
+        -math.inf,
+        math.nan,
+    ]
+    file = io.StringIO(newline="")
+    write_columns(file, {"number": numbers, "or none": [None, *numbers[1:]]})
+    rows = list(csv.reader(io.StringIO(file.getvalue(), newline="")))[1:]
+    assert [row[0] for row in rows] == list(map(repr, numbers))
+    assert [row[1] for row in rows] == ["", *map(repr, numbers[1:])]
 
 
 @pytest.mark.parametrize("cells", [["", "a", "b,c"], [None, 1, 2.5], ["", None, "x"], [None], []])
