@@ -74,10 +74,13 @@ class LLMDecode(DecodePhase):
         begun, ends = self.step, self.ends
         due, size = self.block_due, self.block_size
         first = begun % size
+        last = first + steps
         if steps == 1:
             missing = due[first]
-        elif first + steps <= size:
-            missing = sum(due[first : first + steps])
+        elif last <= size:
+            missing = sum(due[first:last])
+        elif steps <= size:
+            missing = sum(due[first:]) + sum(due[: last - size])
         else:
             missing = blocks_due(due, begun, steps)
         if missing:

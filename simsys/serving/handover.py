@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import mul
 from typing import TYPE_CHECKING
 
 from simsys.probes import Probes
@@ -54,6 +55,7 @@ class Handover:
         self._answers_later = answers_later
         self._router, self._env, self._probes, self._token_bytes = router, env, probes, token_bytes
         self._holders: dict[int, Engine] = {}
+        self._sizes = {target: [group.size for group in target.team.groups] for target in decoding}
         for source in prefilling:
             source.hand_over, source.answers_later = partial(self._leave, source), answers_later
         for target in decoding:
@@ -93,10 +95,9 @@ class Handover:
                 hook(request, found, target.sequences.prompt_tokens[request])
         return found
 
-    @staticmethod
-    def _whole(target: Engine, nbytes: Sequence[float]) -> float:
+    def _whole(self, target: Engine, nbytes: Sequence[float]) -> float:
         """Bytes on all ranks, of those of each rank of a stage."""
-        return ordered_sum([each * group.size for each, group in zip(nbytes, target.team.groups, strict=True)])
+        return ordered_sum(map(mul, nbytes, self._sizes[target]))
 
     def _arrived(self, source: Engine, target: Engine, request: int) -> None:
         """The cache of a request is where it decodes: it can be found there, and is released elsewhere."""

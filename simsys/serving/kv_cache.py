@@ -146,12 +146,12 @@ class PagedKVCache:
     def take_for_decode(self, blocks: int) -> None:
         """Allocate blocks for decoding sequences; they are attributed when the sequence is released."""
         free = self.free_blocks - blocks
-        if free < 0:
-            raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
+        if free < self.least_free_blocks:
+            if free < 0:
+                raise InternalError(f"decode takes {blocks} KV blocks, {self.free_blocks} are free")
+            self.least_free_blocks = free
         self.free_blocks = free
         self.taken_blocks += blocks
-        if free < self.least_free_blocks:
-            self.least_free_blocks = free
         if self.shares:
             self.took_unshared(blocks)
 

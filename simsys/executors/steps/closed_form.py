@@ -198,27 +198,26 @@ class ClosedFormRuns:
 
     def cut(self, later: bool = False) -> int:
         """End the run at the first boundary that is not before now, or at the one after it."""
-        first, end_s = self._next_boundary()
-        if later:
-            if first >= self._to:
-                return 0
-            first, end_s = first + 1, self._boundary_s(first + 1)
+        first, end_s = self._next_boundary(later)
         if first < self._to:
             self._to = first
             self._end_at(end_s)
-        return first - self._from
+        return 0 if first > self._to else first - self._from
 
     def next_s(self) -> float | None:
         """When the step under way ends."""
         return self._next_boundary()[1]
 
-    def _next_boundary(self) -> tuple[int, float]:
-        """The first boundary that is not before now: its number since the anchor, and when it is."""
-        env, now_s = self._env, self._env._now
-        found = first, end_s = self._times.boundary(self._anchor_s, now_s, self._from + 1, self._to)
-        if end_s == now_s and first < self._to and env.priority >= self.priority:  # that one has ended already
-            return first + 1, self._boundary_s(first + 1)
-        return found
+    def _next_boundary(self, later: bool = False) -> tuple[int, float]:
+        """The first boundary not before now, or the one after it: its number since the anchor, and when it is."""
+        env, now_s, times, to = self._env, self._env._now, self._times, self._to
+        first, end_s = times.boundary(self._anchor_s, now_s, self._from + 1, to)
+        # At the very moment of a boundary, it has been already if ends come before the event under way.
+        further = later + (end_s == now_s and first < to and env.priority >= self.priority)
+        if not further:
+            return first, end_s
+        first += further
+        return first, self._anchor_s + times.elapsed(first) if first <= to else inf
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""
