@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CELLS = 1 << 17
 """Runs times remainders that are looked at together: few enough to stay in a processor's cache."""
+AT_ONCE = 1 << 13
+"""Runs times places of steps that are looked at first, though some runs have fewer steps: calls cost more."""
 
 
 def blocks_in_use(log: EngineLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -145,7 +147,7 @@ def _waits(
     order = np.argsort(-count, kind="stable")
     steps, count, offset_s, first_s, growth_s = (each[order] for each in (steps, count, offset_s, first_s, growth_s))
     long = int(np.count_nonzero(count > size))
-    first, end = 0, 1
+    first, end = 0, max(1, AT_ONCE // count.size)
     while first < min(size, int(count[0])):  # some places at a time, the more the fewer runs have as many steps
         reach = int(np.count_nonzero(count > first))
         place = np.arange(first, min(end, size))[:, None]
