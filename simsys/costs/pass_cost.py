@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
 from simsys.costs.launches import NO_LAUNCHES, Launches
-from simsys.costs.segment_cost import PromptBound, SegmentCost, SegmentTime
+from simsys.costs.segment_cost import PromptBound, Rates, SegmentCost, SegmentTime
 from simsys.costs.step_times import Line, StepTimes
 from simsys.model.batch import Batch
 from simsys.model.work import Precision
@@ -115,9 +115,10 @@ class PassCost:
         launches: Launches = NO_LAUNCHES,
     ) -> None:
         self._collective_s = collective_s
+        rates: Rates = {}
 
         def costs(segments: Iterable[Segment]) -> list[SegmentCost]:
-            return [SegmentCost(segment, spec, precision, per_layer_s, launches) for segment in segments]
+            return [SegmentCost(segment, spec, precision, per_layer_s, launches, rates) for segment in segments]
 
         self._stretches = [(each.name, each.repeat, costs(each.segments)) for each in plan.stretches]
         self._attending = [
@@ -225,7 +226,7 @@ class PassCost:
         compute_s = exchange_s = 0.0
         for _, repeat, segments in self._stretches:
             for segment in segments:
-                compute_s += repeat * segment.token_seconds(batch)
+                compute_s += repeat * segment.computed_token_seconds(batch)
                 if segment.exchange is not None:
                     exchange_s += repeat * self._collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
         return compute_s, exchange_s

@@ -25,6 +25,10 @@ PromptBound = tuple[float, float, float]
 """A lower limit of a kernel in seconds: a constant, and slopes per query-key pair and per cached token."""
 
 
+Rates = dict[tuple[OperatorKind, str, float, bool, str], KernelRates]
+"""The speeds of a device that have been asked for, by kind of kernels, dtype, alignment, grouping and role."""
+
+
 class SegmentCost:
     """Duration of a segment for any batch.
 
@@ -53,8 +57,9 @@ class SegmentCost:
         precision: Precision,
         per_layer_s: float,
         launches: Launches = NO_LAUNCHES,
+        rates: Rates | None = None,
     ) -> None:
-        rates: dict[tuple[OperatorKind, str, float, bool, str], KernelRates] = {}
+        rates = {} if rates is None else rates
 
         def costs(prompts: bool) -> list[_OperatorCost]:
             costed = (operator.costed(prompts=prompts) for operator in segment.operators)
@@ -94,17 +99,21 @@ class SegmentCost:
 
     def token_seconds(self, batch: Batch) -> float:
         """The part that depends on the token counts, and on whether there are prompts, alone; kept."""
-        prompts = batch.attention_pairs > 0.0
-        key = batch.tokens, batch.logits, prompts
+        key = batch.tokens, batch.logits, batch.attention_pairs > 0.0
         seconds = self._kept.get(key)
         if seconds is None:
-            # The host launches kernels ahead of the GPU; where they are shorter than their launches, these bind.
-            launches_s = self._layers * self._launches.seconds_per_layer(batch)
-            by_tokens_s = self._by_tokens[prompts].seconds(batch, batch.tokens)
-            by_logits_s = self._by_logits[prompts].seconds(batch, batch.logits)
-            prompts_s = self._layers * self._launches.prompt_seconds_per_layer(batch.tokens) if prompts else 0.0
-            seconds = self._kept[key] = self.layers_s + prompts_s + max(launches_s, by_tokens_s) + by_logits_s
+            seconds = self._kept[key] = self.computed_token_seconds(batch)
         return seconds
+
+    def computed_token_seconds(self, batch: Batch) -> float:
+        """As `token_seconds`, but not kept: for costs of passes, which keep the sum over segments."""
+        prompts, launches = batch.attention_pairs > 0.0, self._launches
+        # The host launches kernels ahead of the GPU; where they are shorter than their launches, these bind.
+        launches_s = self._layers * launches.seconds_per_layer(batch)
+        by_tokens_s = self._by_tokens[prompts].seconds(batch, batch.tokens)
+        by_logits_s = self._by_logits[prompts].seconds(batch, batch.logits)
+        prompts_s = self._layers * launches.prompt_seconds_per_layer(batch.tokens) if prompts else 0.0
+        return self.layers_s + prompts_s + (by_tokens_s if by_tokens_s > launches_s else launches_s) + by_logits_s
 
     def context_seconds(self, batch: Batch) -> float:
         """The part that depends on the context."""
@@ -168,7 +177,7 @@ class _OperatorCost:
         operator: Operator,
         spec: DeviceSpec,
         precision: Precision,
-        rates: dict[tuple[OperatorKind, str, float, bool, str], KernelRates],
+        rates: Rates,
     ) -> None:
         if operator.window:
             raise InternalError(f"the window of {operator.name} was not resolved before its cost was asked for")
@@ -234,8 +243,8 @@ class _Kernels:
 
     def seconds(self, batch: Batch, tokens: float) -> float:
         """Their total duration; zero without work."""
-        total_s = _seconds(self._others, batch)
-        if not tokens:
+        total_s = _seconds(self._others, batch) if self._others else 0.0
+        if not tokens or not self._linear:
             return total_s
         for rates, rows_per_token, kernels in self._linear:
             floor_s, byte_s, flop_s = rates.reach(tokens * rows_per_token)
