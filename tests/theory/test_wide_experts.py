@@ -56,7 +56,7 @@ def test_products_by_deep_gemm(groups: int, rows: int, columns: int, inner: int,
 
 
 @pytest.mark.parametrize(
-    ("name", "within"), [("decode-on-72-h100", 0.1), ("prefill-on-32-h100", 0.22), ("decode-on-48-gb200", 0.55)]
+    ("name", "within"), [("decode-on-72-h100", 0.1), ("prefill-on-32-h100", 0.25), ("decode-on-48-gb200", 0.55)]
 )
 def test_throughput_of_a_node(name: str, within: float) -> None:
     """Blackwell is worst: its curve of experts is that of engines whose kernels are not DeepGEMM's."""
