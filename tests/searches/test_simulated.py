@@ -16,7 +16,7 @@ from simsys.user_modules import current
 
 MEETING = SimulationConfig.model_validate(
     {
-        "hardware": {"profile": "dgx-h100", "num_nodes": 4, "gpus_per_node": 2},
+        "hardware": {"profile": "dgx-h100", "num_nodes": 4, "gpus_per_node": 2, "nic": {"bandwidth": "10 GB/s"}},
         "model": {"name": "GPT2-Small"},
         "parallelism": {"strategy": "PP_FSDP", "pp_stages": 2},
         "training": {"batch_size_per_gpu": 4, "gradient_accumulation_steps": 4, "num_iterations": 2},
