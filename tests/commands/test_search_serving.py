@@ -50,7 +50,7 @@ def answer(tmp_path, document, *options):
 
 @pytest.mark.slow
 def test_answer_is_the_cheapest_size_that_meets_the_targets(tmp_path):
-    document = changed(workload={"arrivals": {"kind": "poisson", "rate": "68 req/s"}})
+    document = changed(workload={"arrivals": {"kind": "poisson", "rate": "72 req/s"}})
     found = answer(tmp_path, document, "--top", "2")
     first = found["best"][0]
     assert first["metrics"]["slo_attainment"] >= 0.99
