@@ -210,14 +210,14 @@ class ClosedFormRuns:
 
     def _next_boundary(self, later: bool = False) -> tuple[int, float]:
         """The first boundary not before now, or the one after it: its number since the anchor, and when it is."""
-        env, now_s, times, to = self._env, self._env._now, self._times, self._to
-        first, end_s = times.boundary(self._anchor_s, now_s, self._from + 1, to)
+        env, now_s, to = self._env, self._env._now, self._to
+        first, end_s = self._times.boundary(self._anchor_s, now_s, self._from + 1, to)
         # At the very moment of a boundary, it has been already if ends come before the event under way.
         further = later + (end_s == now_s and first < to and env.priority >= self.priority)
         if not further:
             return first, end_s
         first += further
-        return first, self._anchor_s + times.elapsed(first) if first <= to else inf
+        return first, self._boundary_s(first) if first <= to else inf
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""

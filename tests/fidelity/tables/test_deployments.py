@@ -70,6 +70,14 @@ def test_first_tokens_of_a_server_that_stalled_are_left_out_with_the_reason() ->
     assert known(**{**stalled, "gpu": "H200-SXM-141GB"}, metric="ttft_ms")
 
 
+def test_runs_that_may_have_their_start_up_in_them_are_left_out_with_the_reason() -> None:
+    row = {"source": "argonne-lcf/LLM-Inference-Bench", "engine": "vLLM", "gpu": "Intel-Max-1550"}
+    with pytest.raises(Unsupported, match="start-up"):
+        known(**row, tp="1")
+    known(**row, tp="2")
+    known(**{**row, "gpu": "MI300X-192GB"}, tp="1")
+
+
 def test_runs_whose_prompts_were_cached_are_left_out_with_the_reason() -> None:
     cached = {
         **SGLANG,
