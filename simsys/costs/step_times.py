@@ -24,7 +24,7 @@ class StepTimes:
         idle_s: What of each step is no computation: host time before it and communication within it.
     """
 
-    __slots__ = ("breakpoints", "first_s", "growth_s", "idle_s", "work")
+    __slots__ = ("breakpoints", "even", "first_s", "growth_s", "idle_s", "work")
 
     def __init__(self, first_s: float, growth_s: float, idle_s: float) -> None:
         self.first_s, self.growth_s, self.idle_s = first_s, growth_s, idle_s
@@ -32,6 +32,8 @@ class StepTimes:
         """Steps from which on durations are longer by a line, counted from step 0: (step, intercept, growth)."""
         self.work: StepTimes | None = None
         """Computation of the GPUs in these steps, if some steps last longer."""
+        self.even = True
+        """Whether there are neither breakpoints nor such `work`."""
 
     def add(self, bounds: Sequence[Line]) -> None:
         """Add kernels with the largest of some bounds as duration."""
@@ -49,6 +51,7 @@ class StepTimes:
         self.growth_s += other.growth_s
         self.idle_s += other.idle_s
         self.breakpoints += other.breakpoints
+        self.even = self.even and other.even
 
     def _add_kinks(self, bounds: Sequence[Line], current: Line) -> None:
         """Find the breakpoints."""
@@ -58,6 +61,7 @@ class StepTimes:
                 return
             overtaking = max(steeper, key=lambda bound: (bound[0] + step * bound[1], bound[1]))
             self.breakpoints.append((int(step), overtaking[0] - current[0], overtaking[1] - current[1]))
+            self.even = False
             current = overtaking
 
     def at_least(self, least_s: float) -> StepTimes:
@@ -65,7 +69,7 @@ class StepTimes:
         if self.first_s >= least_s:  # since they grow
             return self
         longer = StepTimes(least_s, 0.0, self.idle_s)
-        longer.work = copy(self)
+        longer.work, longer.even = copy(self), False
         starts = sorted({0, *(breakpoint for breakpoint, _, _ in self.breakpoints)})
         for start, end in zip(starts, [*starts[1:], inf], strict=True):
             fixed_s, growth_s = self.line(start)
@@ -105,7 +109,7 @@ class StepTimes:
         if rate == 1.0:
             return self
         slower = StepTimes(self.first_s / rate, self.growth_s / rate, self.idle_s / rate)
-        slower.work = self.work and self.work.at_rate(rate)
+        slower.work, slower.even = self.work and self.work.at_rate(rate), self.even
         slower.breakpoints = [
             (breakpoint, more_s / rate, growth_s / rate) for breakpoint, more_s, growth_s in self.breakpoints
         ]

@@ -20,7 +20,8 @@ from simpy.events import Event
 from simsys.platform.events import Clock, withdraw
 
 Key = list[Any]
-"""Time, priority and number of an entry, and its `happen`: a list, as the first of the heap is used again."""
+"""Time, priority and number of an entry, whether this is its time still, and its `happen`: a list, as the first of the
+heap is used again."""
 
 
 class Due(Protocol):
@@ -50,7 +51,6 @@ class Agenda:
     def __init__(self, env: Clock) -> None:
         self._env = env
         self._heap: list[Key] = []
-        """Time, priority and number of entries, and their `happen`; stale unless they are among `_next`."""
         self._next: list[Key | None] = []
         """By number, the place of the entry in the heap, if it has a time."""
         self._tick = Event(env)
@@ -69,12 +69,15 @@ class Agenda:
         following.append(None)
 
         def moved() -> None:
-            due_s, priority = entry.due_s, entry.priority
+            key = following[number]
+            if key is not None:
+                key[3] = False
+            due_s = entry.due_s
             if due_s < inf:
-                following[number] = key = [due_s, priority, number, happen]
+                following[number] = key = [due_s, entry.priority, number, True, happen]
                 heappush(heap, key)
-                if self._asleep and (due_s, priority) < self._armed_for:
-                    self._arm(due_s, priority)
+                if self._asleep and (due_s, entry.priority) < self._armed_for:
+                    self._arm(due_s, entry.priority)
             else:
                 following[number] = None
 
@@ -94,21 +97,22 @@ class Agenda:
         while True:  # with `continue`: Python 3.11 specialises no loop whose rounds end with a condition
             if heap:
                 key = heap[0]
-                time_s, priority, number, happen = key
-                if following[number] is not key:
+                time_s, priority, number, current, happen = key
+                if not current:
                     heappop(heap)
                     continue
                 if not queue or (first := queue[0])[0] > time_s or (first[0] == time_s and first[1] > priority):
                     env._now, env.priority = time_s, priority
                     due_s = happen()
                     if due_s == never:
-                        if following[number] is key:
-                            following[number] = None
+                        if key[3]:
+                            key[3], following[number] = False, None
                     elif heap[0] is key:
                         key[0] = due_s
                         heapreplace(heap, key)
                     else:
-                        following[number] = later = [due_s, priority, number, happen]
+                        key[3] = False
+                        following[number] = later = [due_s, priority, number, True, happen]
                         heappush(heap, later)
                     continue
                 if first[3] is tick:

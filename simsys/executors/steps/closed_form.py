@@ -147,23 +147,29 @@ class ClosedFormRuns:
         self._batch, self._evenly, self._host_s = None, True, host_s
         self._tokens = self._sequences = sequences
         self._context = context_tokens
-        costs = self._decode_costs
-        steepest_from, fixed_s, per_token_s, times = (
-            costs[sequences] if sequences in costs else self._costs_of(sequences, host_s)
-        )
-        if context_tokens < steepest_from:
+        try:
+            linear_from, fixed_s, per_token_s, times = self._decode_costs[sequences]
+        except KeyError:
+            linear_from, fixed_s, per_token_s, times = self._costs_of(sequences, host_s)
+        if context_tokens >= linear_from:
+            times.first_s = fixed_s + per_token_s * context_tokens
+        else:
             before_s = 0.0 if self._overlapped else host_s
             times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
-        else:
-            times.first_s = fixed_s + per_token_s * context_tokens
-        self._begin(times if times.first_s >= host_s else self._at_least(times, host_s), steps)
+            if times.first_s < host_s:
+                times = self._at_least(times, host_s)
+        self._begin(times, steps)
 
     def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, StepTimes]:
-        """Of a number of sequences: from which context on, a constant, per token; times, with any first step."""
+        """Of a number of sequences: the context from which a step is linear in it and no shorter than the host needs,
+        a constant, per token; times, with any first step."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         idle_s = found.exchange_s + (0.0 if self._overlapped else host_s)
         fixed_s, per_token_s = found.compute_s + found.steepest_s + idle_s, found.per_token_s
-        costs = found.steepest_from, fixed_s, per_token_s, StepTimes(0.0, per_token_s * sequences, idle_s)
+        linear_from = found.steepest_from
+        if fixed_s < host_s:
+            linear_from = max(linear_from, (host_s - fixed_s) / per_token_s + 1.0 if per_token_s else inf)
+        costs = linear_from, fixed_s, per_token_s, StepTimes(0.0, per_token_s * sequences, idle_s)
         self._decode_costs[sequences] = costs
         return costs
 
@@ -178,9 +184,10 @@ class ClosedFormRuns:
         self._anchor_s = self._started_s = started_s
         if steps == 1:  # breakpoints come later
             self.due_s = started_s + times.first_s
+        elif times.even:
+            self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
         else:
-            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
-            self.due_s = started_s + (total_s if not times.breakpoints else times.elapsed(steps))
+            self.due_s = started_s + times.elapsed(steps)
         if not ending:
             moved = self._moved
             moved()
@@ -199,10 +206,15 @@ class ClosedFormRuns:
     def cut(self, later: bool = False) -> int:
         """End the run at the first boundary that is not before now, or at the one after it."""
         first, end_s = self._next_boundary(later)
-        if first < self._to:
-            self._to = first
-            self._end_at(end_s)
-        return 0 if first > self._to else first - self._from
+        to = self._to
+        if first < to:
+            self._to, self.due_s = first, end_s
+            if not self._ending:
+                moved = self._moved
+                moved()
+        elif first > to:
+            return 0
+        return first - self._from
 
     def next_s(self) -> float | None:
         """When the step under way ends."""
@@ -217,7 +229,7 @@ class ClosedFormRuns:
         if not further:
             return first, end_s
         first += further
-        return first, self._boundary_s(first) if first <= to else inf
+        return first, self._anchor_s + self._times.elapsed(first) if first <= to else inf
 
     def passed(self) -> int:
         """Number of steps of the run that have ended before the current event."""
@@ -261,7 +273,7 @@ class ClosedFormRuns:
         first, end, times = self._from, self._to, self._times
         steps, ended_s = end - first, self.due_s
         self._from, self.due_s, self._ending = end, inf, True
-        if self._plainly and not times.breakpoints and times.work is None:
+        if self._plainly and times.even:
             device, started_s, decoding = self._device, self._started_s, self._sequences
             device.free_at_s = ended_s
             device.busy_s += ended_s - started_s - steps * times.idle_s
