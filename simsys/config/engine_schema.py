@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simsys.config.base import FrozenModel
-from simsys.config.engine_defaults import Release, ServingDefaults
-from simsys.config.hardware_schema import Count, Profile
+from simsys.config.engine_defaults import Release, ServingDefaults, release_key
+from simsys.config.hardware_schema import Count, GpuProfile, Profile
 from simsys.config.kernel_schema import DType
 from simsys.units import Fraction, NonNegativeBytes, NonNegativeSeconds
 
@@ -53,6 +53,23 @@ class HandOver(FrozenModel):
 
     per_token: NonNegativeSeconds
     above: Count
+
+
+class PagedAttention(FrozenModel):
+    """Releases that decode by the first kernels of PagedAttention (`Efficiency.paged_attention`).
+
+    Args:
+        platforms: The software platforms on which they do so.
+        before: The first release that does not.
+    """
+
+    platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+    before: Release
+
+    def used(self, release: str, gpu: GpuProfile) -> bool:
+        """Whether a release decodes by them on a GPU; ``0.6`` is the last of all releases 0.6.x."""
+        key = release_key(release)
+        return gpu.software_platform in self.platforms and key < release_key(self.before)[: len(key)]
 
 
 Factor = Annotated[float, Field(strict=True, gt=0, le=100)]
@@ -129,6 +146,7 @@ class EngineProfile(Profile):
             or the ``last`` ones, or those ``before_last``; left out, such numbers of stages are refused.
         length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
             left out, 1.
+        paged_attention: Releases with early kernels for decode attention; left out, none.
         gpu_memory_utilization: Share of device memory the stack may fill.
         activations_beside: Whether the activations of a server use the rest of the memory, beside that share; left
             out, they are part of it.
@@ -165,6 +183,7 @@ class EngineProfile(Profile):
     communication_share: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     longer_stages: Literal["first", "last", "before_last"] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
+    paged_attention: PagedAttention | None = None
     gpu_memory_utilization: Fraction
     activations_beside: bool | None = None
     memory_context: NonNegativeBytes

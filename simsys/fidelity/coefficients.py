@@ -118,6 +118,7 @@ FREE = (
     Free("gpu", "efficiency.gemm", 0.3, 1.0, SERVING, column="memory", dtypes=ANY),
     Free("gpu", "efficiency.attention", 0.1, 1.0, RUNS, column="compute"),
     Free("gpu", "efficiency.decode_attention", 0.1, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.paged_attention", 0.0005, 1.0, SERVING, column="compute"),
     Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
     Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
     Free("gpu", "efficiency.grouped_gemm", 0.05, 1.0, RUNS, column="compute"),

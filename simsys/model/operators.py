@@ -94,6 +94,8 @@ class Operator:
         scales: Ratios of its costs to these amounts, from macro operations; stored amounts are not scaled.
         effort: Time to compute, over that of the device's curve: not 1 if an engine has slower or faster kernels.
         by_deep_gemm: Whether DeepGEMM multiplies, if the device has a curve for it.
+        by_paged_attention: Whether kernels decode that have one block of threads for each sequence and query head, if
+            the device has a curve for them; its rows are then sequences times query heads.
         padding_tokens: Tokens that each pass computes in addition, as padding of the rows of experts.
     """
 
@@ -131,6 +133,7 @@ class Operator:
     scales: Scales | None = None
     effort: float = 1.0
     by_deep_gemm: bool = False
+    by_paged_attention: bool = False
     padding_tokens: float = 0.0
 
     @property
@@ -180,7 +183,9 @@ class Operator:
 
     @property
     def role(self) -> str:
-        """For what devices may have a curve: ``norm``, ``activation``, ``deep_gemm``, or empty for anything else."""
+        """For what devices may have a curve of its own, named like a field of `Efficiency`; empty for anything else."""
+        if self.by_paged_attention:
+            return "paged_attention"
         if self.kind is not OperatorKind.MEMORY:
             return "deep_gemm" if self.by_deep_gemm else ""
         if self.name.endswith("_norm"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simsys.collectives.base import CollectiveKind
 from simsys.model.model import Model
@@ -57,6 +57,7 @@ def replica_stages(
     experts: Experts | None = None,
     gather: bool = True,
     length_skew: float = 1.0,
+    paged_heads: float = 0.0,
     launch_factors: Mapping[str, float] | None = None,
     products: ExpertProducts = PLAIN_PRODUCTS,
 ) -> list[ForwardPass]:
@@ -72,6 +73,7 @@ def replica_stages(
         gather: True if each rank of a stage receives a part of the hidden states and gathers the rest (Narayanan et
             al. 2021, §4.1), as in vLLM; else each receives all of them.
         length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths.
+        paged_heads: Query heads of a rank, if decode attention is of the first kernels of PagedAttention.
         launch_factors: Time to launch the additional kernels of some operators, relative to their number.
         products: By which kernels experts compute.
 
@@ -79,6 +81,8 @@ def replica_stages(
         UsageError: If the model cannot be divided like this.
     """
     whole = with_length_skew(forward_pass(model, tensor, sequence_parallel, experts=experts), length_skew)
+    if paged_heads:
+        whole = _with_decode_attention(whole, by_paged_attention=True, rows_per_token=paged_heads)
     whole = with_launch_factors(with_wider_gaps(whole), launch_factors or {})
     if products != PLAIN_PRODUCTS:
         whole = _with_operators(whole, lambda each: products.of(each) if each.grouped else each)
@@ -93,9 +97,14 @@ def with_length_skew(plan: ForwardPass, skew: float) -> ForwardPass:
     """A copy with decode attention that is `skew` times slower over several sequences."""
     if skew == 1.0:
         return plan
+    return _with_decode_attention(plan, length_skew=skew)
+
+
+def _with_decode_attention(plan: ForwardPass, **changes: Any) -> ForwardPass:
+    """A copy with changed operators of decode attention."""
     attention = OperatorKind.DECODE_ATTENTION
     return _with_operators(
-        plan, lambda operator: replace(operator, length_skew=skew) if operator.kind is attention else operator
+        plan, lambda operator: replace(operator, **changes) if operator.kind is attention else operator
     )
 
 
