@@ -192,16 +192,10 @@ class ServingSetup:
             experts=self.experts.division,
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
-            paged_heads=model.num_attention_heads / self.layout.tensor if self.early_attention else 0.0,
+            early_attention=self.engine.decodes_early(self.settings.release, self.cluster.gpu),
             launch_factors=factors.model_dump() if factors is not None else None,
             products=self.experts.products(self.precision, self.engine, self.cluster.spec),
         )
-
-    @property
-    def early_attention(self) -> bool:
-        """Whether decode attention is of the first kernels of PagedAttention."""
-        early = self.engine.paged_attention
-        return early is not None and early.used(self.settings.release, self.cluster.gpu)
 
     @cached_property
     def experts(self) -> ExpertSetup:

@@ -66,11 +66,6 @@ class PagedAttention(FrozenModel):
     platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
     before: Release
 
-    def used(self, release: str, gpu: GpuProfile) -> bool:
-        """Whether a release decodes by them on a GPU; ``0.6`` is the last of all releases 0.6.x."""
-        key = release_key(release)
-        return gpu.software_platform in self.platforms and key < release_key(self.before)[: len(key)]
-
 
 Factor = Annotated[float, Field(strict=True, gt=0, le=100)]
 
@@ -194,6 +189,13 @@ class EngineProfile(Profile):
     expert_elementwise: Factor | None = None
     loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None
     cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
+
+    def decodes_early(self, release: str, gpu: GpuProfile) -> bool:
+        """Whether a release decodes by the first kernels of PagedAttention; ``0.6`` is the last of releases 0.6.x."""
+        early, key = self.paged_attention, release_key(release)
+        if early is None or gpu.software_platform not in early.platforms:
+            return False
+        return key < release_key(early.before)[: len(key)]
 
     def effort_of_experts(self, dtype: str) -> float:
         """Time that products of experts which compute in a dtype take, over that of the GPU's profile."""

@@ -54,12 +54,12 @@ class Efficiency(FrozenModel):
 
     `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`.
     `deep_gemm` is the same by DeepGEMM, for tokens that DeepEP delivers, in 8 bit with a scale for each block. It has
-    no `expert_effort` of the engine. Left out, these products are like others. `paged_attention` is decode attention by
-    the first kernels of PagedAttention (`EngineProfile.paged_attention`), by sequences times query heads; left out, it
-    equals `decode_attention`. `norm`, `activation`, `update` and
-    `buffers` are element-wise kernels that another limit than bandwidth may decide, such as arithmetic on a CPU:
-    norms with their residual sums, activation functions, updates of weights by the optimizer, and copies between
-    weights and communication buffers; left out, they equal `memory`.
+    no `expert_effort` of the engine. Left out, these products are like others. `paged_attention` is decode attention
+    by the first kernels of PagedAttention (`EngineProfile.paged_attention`), by sequences times query heads; left out,
+    it equals `decode_attention`. `norm`, `activation`, `update` and `buffers` are element-wise kernels that another
+    limit than bandwidth may decide, such as arithmetic on a CPU: norms with their residual sums, activation functions,
+    updates of weights by the optimizer, and copies between weights and communication buffers; left out, they equal
+    `memory`.
     """
 
     gemm: Curves

@@ -183,7 +183,7 @@ class Operator:
 
     @property
     def role(self) -> str:
-        """For what devices may have a curve of its own, named like a field of `Efficiency`; empty for anything else."""
+        """For what devices may have a curve, named as in `Efficiency`; empty for anything else."""
         if self.by_paged_attention:
             return "paged_attention"
         if self.kind is not OperatorKind.MEMORY:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from simsys.executors.tally import Tally
 
 
+DecodeCosts = tuple[float, float, float, StepTimes]
+"""The context from which steps are linear in it and as long as the host needs; constant, slope; any such times."""
+
+
 class ClosedFormRuns:
     """Multi-step runs that end at the sum of their steps' durations; an entry of the environment's agenda.
 
@@ -71,13 +75,7 @@ class ClosedFormRuns:
     )
 
     def __init__(
-        self,
-        executor: Core,
-        team: Group,
-        plan: ForwardPass,
-        done: Callable[[int], None],
-        tally: Tally,
-        longest: int,
+        self, executor: Core, team: Group, plan: ForwardPass, done: Callable[[int], None], tally: Tally, longest: int
     ) -> None:
         self._env, self._probes = executor.env, executor.probes
         self._team, self._plan, self._done = team, plan, done
@@ -93,12 +91,12 @@ class ClosedFormRuns:
         self._tokens: float = 0  # of each step
         self._sequences: float = 0  # that decode
         self._context: float = 0  # of the first step, where there are no prompts
-        self._decode_costs: dict[int, tuple[float, float, float, StepTimes]] = {}
+        self._decode_costs: dict[int, DecodeCosts] = {}
         self._single = self._times = StepTimes(0.0, 0.0, 0.0)  # the former for all single steps
         self._log = StepLog(executor, team.ranks[0])
         self._runs = self._log.runs
-        plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
-        self._plainly = plainly  # whether runs with evenly growing durations need no other record than a row
+        # Whether runs with evenly growing durations need no other record than a row.
+        self._plainly = bool(executor.probes.steps) and not executor.probes.operation and self._tally is None
         self._anchor_s = 0.0
         # Steps since the anchor: booked ones, and current ones with their start.
         self._from = self._to = 0
@@ -147,22 +145,19 @@ class ClosedFormRuns:
         self._batch, self._evenly, self._host_s = None, True, host_s
         self._tokens = self._sequences = sequences
         self._context = context_tokens
-        try:
-            linear_from, fixed_s, per_token_s, times = self._decode_costs[sequences]
-        except KeyError:
-            linear_from, fixed_s, per_token_s, times = self._costs_of(sequences, host_s)
+        costs = self._decode_costs
+        found = costs[sequences] if sequences in costs else self._costs_of(sequences, host_s)
+        linear_from, fixed_s, per_token_s, times = found
         if context_tokens >= linear_from:
             times.first_s = fixed_s + per_token_s * context_tokens
         else:
             before_s = 0.0 if self._overlapped else host_s
             times = self._cost.times(self._after(0), Batch(decode_context_tokens=sequences), before_s)
-            if times.first_s < host_s:
-                times = self._at_least(times, host_s)
+            times = times if times.first_s >= host_s else self._at_least(times, host_s)
         self._begin(times, steps)
 
-    def _costs_of(self, sequences: int, host_s: float) -> tuple[float, float, float, StepTimes]:
-        """Of a number of sequences: the context from which a step is linear in it and no shorter than the host needs,
-        a constant, per token; times, with any first step."""
+    def _costs_of(self, sequences: int, host_s: float) -> DecodeCosts:
+        """Costs of steps of a number of sequences, cached from now on."""
         found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
         idle_s = found.exchange_s + (0.0 if self._overlapped else host_s)
         fixed_s, per_token_s = found.compute_s + found.steepest_s + idle_s, found.per_token_s
@@ -184,13 +179,11 @@ class ClosedFormRuns:
         self._anchor_s = self._started_s = started_s
         if steps == 1:  # breakpoints come later
             self.due_s = started_s + times.first_s
-        elif times.even:
-            self.due_s = started_s + (steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5))
         else:
-            self.due_s = started_s + times.elapsed(steps)
+            total_s = steps * times.first_s + times.growth_s * (steps * (steps - 1) * 0.5)
+            self.due_s = started_s + (total_s if times.even else times.elapsed(steps))
         if not ending:
-            moved = self._moved
-            moved()
+            self._moved()
 
     def _go_on(self, steps: int) -> None:
         self._started_s = self._env._now
@@ -206,15 +199,10 @@ class ClosedFormRuns:
     def cut(self, later: bool = False) -> int:
         """End the run at the first boundary that is not before now, or at the one after it."""
         first, end_s = self._next_boundary(later)
-        to = self._to
-        if first < to:
-            self._to, self.due_s = first, end_s
-            if not self._ending:
-                moved = self._moved
-                moved()
-        elif first > to:
-            return 0
-        return first - self._from
+        if first < self._to:
+            self._to = first
+            self._end_at(end_s)
+        return 0 if first > self._to else first - self._from
 
     def next_s(self) -> float | None:
         """When the step under way ends."""
