@@ -218,6 +218,22 @@ def test_both_levels_agree_on_every_overhead_of_an_engine() -> None:
     assert slow > plain + 0.3
 
 
+def test_both_levels_agree_on_early_attention_which_costs_more_above_512_blocks_of_threads() -> None:
+    """Llama-3-8B has 32 query heads: 17 sequences are 544 blocks, 16 are 512."""
+    sections = {"serving": {"engine": "vllm-v0", "engine_release": "0.6.1"}}
+    tpot_ms = {}
+    for release in ("0.6.1", "0.6.2"):
+        sections["serving"]["engine_release"] = release
+        for count in (16, 17):
+            workload = {**WORKLOAD, "prompt_tokens": 2048, "output_tokens": 8, "num_requests": count}
+            for lod in ("high", "medium"):
+                made = job("Llama3-8B", gpu="MI300X", workload=workload, simulation={"lod": lod}, **sections)
+                tpot_ms[release, count, lod] = simulate_job(made).metrics["mean_tpot_ms"]
+            assert tpot_ms[release, count, "high"] == pytest.approx(tpot_ms[release, count, "medium"], rel=1e-9)
+    early, later = (tpot_ms[each, 17, "medium"] - tpot_ms[each, 16, "medium"] for each in ("0.6.1", "0.6.2"))
+    assert early > 2 * later > 0  # the 17th prompt delays answers, too
+
+
 @pytest.mark.parametrize(("precision", "effort"), [("bf16", 2.0), ("int4", 3.0)])
 def test_both_levels_agree_on_the_effort_of_products_of_experts(precision: str, effort: float) -> None:
     """Weights that are stored in fewer bits have a factor of their own; first tokens feel it."""

@@ -356,6 +356,27 @@ def test_rows_whose_layout_was_another_one_are_corrected() -> None:
     assert tuple(long.text(column) for column in ("tp", "attention_dp", "ep")) == ("1", "4", "4")
 
 
+def test_cards_of_two_dies_are_two_gpus() -> None:
+    cells = {
+        "source": "argonne-lcf/LLM-Inference-Bench Plots/All_results.csv",
+        "engine": "vLLM",
+        "engine_version": "2024",
+    }
+    for cards, dies in (("1", "2"), ("2", "4"), ("4", "8")):
+        row = corrected(row_of(**cells, gpu="MI250", tp=cards, gpus=cards))
+        assert [row.text(column) for column in ("tp", "gpus", "engine_version")] == [dies, dies, "0.6.1"]
+    whole = corrected(row_of(**cells, gpu="MI300X-192GB", tp="2", gpus="2"))
+    assert [whole.text(column) for column in ("tp", "gpus", "engine_version")] == ["2", "2", "0.6.1"]
+
+
+def test_half_of_512_users_had_a_seat_and_70b_models_a_cache_of_16_bit_on_h100() -> None:
+    cells = {"engine": "vLLM", "engine_version": "0.11.2", "gpu": "H100-SXM-80GB", "notes": INFERENCEX}
+    assert known(**cells, model="gpt-oss-120b", precision="fp4", load_value="512")["max_num_seqs"] == 256
+    assert "max_num_seqs" not in known(**cells, model="gpt-oss-120b", precision="fp4")
+    assert known(**cells, model="llama3.x-70b", precision="fp8")["kv_precision"] == "bf16"
+    assert "kv_precision" not in known(**{**cells, "gpu": "H200-SXM-141GB"}, model="llama3.x-70b", precision="fp8")
+
+
 def test_products_of_degrees_are_taken_apart() -> None:
     cells = {**TRT, "engine_version": "gpt-oss-dev", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}
     row = corrected(row_of(**cells, tp="4", ep="2", gpus="4"))
