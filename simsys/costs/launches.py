@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simsys.model.batch import Batch
+PerLayer = tuple[float, float]
+"""The lower limit of the time of a layer, and additional time that does not depend on its kernels; in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,12 @@ class Launches:
     token_layer_s: float = 0.0
     above_tokens: float = 0.0
 
-    def seconds_per_layer(self, batch: Batch) -> float:
-        """The lower limit of the time of a layer of this pass."""
-        most = self.prompt_graph_tokens if batch.attention_pairs else self.graph_tokens
-        return 0.0 if batch.tokens <= most else self.per_layer_s
-
-    def prompt_seconds_per_layer(self, tokens: float) -> float:
-        """Additional time of a layer of a pass with prompts, by its tokens."""
-        return self.prompt_layer_s + (self.token_layer_s * tokens if tokens > self.above_tokens else 0.0)
+    def per_layer(self, tokens: float, prompts: bool) -> PerLayer:
+        """What launches cost a pass by its tokens, and by whether there are prompts among them."""
+        if not prompts:
+            return 0.0 if tokens <= self.graph_tokens else self.per_layer_s, 0.0
+        more_s = self.prompt_layer_s + (self.token_layer_s * tokens if tokens > self.above_tokens else 0.0)
+        return 0.0 if tokens <= self.prompt_graph_tokens else self.per_layer_s, more_s
 
 
 NO_LAUNCHES = Launches()

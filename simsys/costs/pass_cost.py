@@ -9,7 +9,7 @@ from simsys.collectives.base import CollectiveKind
 from simsys.costs.launches import NO_LAUNCHES, Launches
 from simsys.costs.segment_cost import PromptBound, Rates, SegmentCost, SegmentTime
 from simsys.costs.step_times import Line, StepTimes
-from simsys.model.batch import Batch
+from simsys.model.batch import Batch, batch_of
 from simsys.model.work import Precision
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.segments import Segment
@@ -114,17 +114,20 @@ class PassCost:
         collective_s: CollectiveSeconds,
         launches: Launches = NO_LAUNCHES,
     ) -> None:
-        self._collective_s = collective_s
+        self._collective_s, self._launches = collective_s, launches
         rates: Rates = {}
 
         def costs(segments: Iterable[Segment]) -> list[SegmentCost]:
             return [SegmentCost(segment, spec, precision, per_layer_s, launches, rates) for segment in segments]
 
         self._stretches = [(each.name, each.repeat, costs(each.segments)) for each in plan.stretches]
-        self._attending = [
-            (n, segment) for _, n, segments in self._stretches for segment in segments if segment.attends
+        self._segments = [(float(n), segment) for _, n, segments in self._stretches for segment in segments]
+        self._exchanging = [
+            (n, segment, segment.exchange) for n, segment in self._segments if segment.exchange is not None
         ]
-        self._heads = [(n, segment) for _, n, segments in self._stretches for segment in segments if segment.per_logit]
+        self._prompt = [(n, kernel) for n, segment in self._segments for kernel in segment.prompt]
+        self._decode = [(n, kernel) for n, segment in self._segments for kernel in segment.decode]
+        self._heads = [(n, segment) for n, segment in self._segments if segment.per_logit]
         self._lines: dict[tuple[float, float, bool, bool], StepLine] = {}
         self._of_tokens: tuple[dict[float, StepLine], ...] = ({}, {}, {}, {})  # with prompts or not, alone or not
         self._of_logits: dict[float, tuple[float, float]] = {}
@@ -201,11 +204,10 @@ class PassCost:
 
     def _token_costs(self, tokens: float, prompts: bool, alone: bool) -> StepLine:
         """Costs of passes with a number of tokens without the head, cached from now on."""
-        sequences = 1 if alone else 2
-        batch = Batch(tokens=tokens, attention_pairs=1.0 if prompts else 0.0)
-        compute_s, exchange_s = self._token_seconds(batch)
-        prompt = [kernel for n, segment in self._attending if prompts for kernel in segment.prompt_bounds(tokens, n)]
-        decode = [kernel for n, segment in self._attending for kernel in segment.decode_bounds(tokens, n, sequences)]
+        count = float(tokens)  # since floats are multiplied faster by floats
+        compute_s, exchange_s = self._token_seconds(count, prompts)
+        prompt = [kernel.prompt_bounds(count, n) for n, kernel in self._prompt] if prompts else []
+        decode = [kernel.decode_bounds(count, n, alone) for n, kernel in self._decode]
         line = StepLine.of(compute_s, exchange_s, prompt, decode)
         found = self._of_tokens[2 * prompts + alone][tokens] = line
         return found
@@ -221,14 +223,14 @@ class PassCost:
         found = self._of_logits[logits] = compute_s, exchange_s
         return found
 
-    def _token_seconds(self, batch: Batch) -> tuple[float, float]:
-        """What depends on the token counts alone: seconds of computation and of communication."""
-        compute_s = exchange_s = 0.0
-        for _, repeat, segments in self._stretches:
-            for segment in segments:
-                compute_s += repeat * segment.computed_token_seconds(batch)
-                if segment.exchange is not None:
-                    exchange_s += repeat * self._collective_s(segment.exchange.kind, segment.exchange_bytes(batch))
+    def _token_seconds(self, tokens: float, prompts: bool) -> tuple[float, float]:
+        """What depends on the number of tokens alone: seconds of computation and of communication."""
+        batch = batch_of((tokens, 0.0, 1.0 if prompts else 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False))
+        compute_s, exchange_s, per_layer = 0.0, 0.0, self._launches.per_layer(tokens, prompts)
+        for repeat, segment in self._segments:
+            compute_s += repeat * segment.computed_token_seconds(batch, per_layer)
+        for repeat, segment, exchange in self._exchanging:
+            exchange_s += repeat * self._collective_s(exchange.kind, segment.exchange_bytes(batch))
         return compute_s, exchange_s
 
     @staticmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from simsys.collectives.base import CollectiveKind
-from simsys.costs.launches import NO_LAUNCHES, Launches
+from simsys.costs.launches import NO_LAUNCHES, Launches, PerLayer
 from simsys.costs.step_times import Line
 from simsys.errors import InternalError
 from simsys.model.batch import Batch
@@ -41,13 +41,13 @@ class SegmentCost:
         "_attending",
         "_by_logits",
         "_by_tokens",
-        "_decode",
         "_kept",
         "_launches",
         "_layers",
-        "_prompt",
+        "decode",
         "exchange",
         "layers_s",
+        "prompt",
     )
 
     def __init__(
@@ -68,8 +68,9 @@ class SegmentCost:
         with_prompts = costs(True)
         # Where macro operations say nothing else, an operator costs the same in both kinds of passes.
         without = with_prompts if all(each.scales is None for each in segment.operators) else costs(False)
-        self._prompt, self._decode, others = _by_context(with_prompts)
-        self._attending = self._prompt + self._decode
+        self.prompt, self.decode, others = _by_context(with_prompts)
+        """Its kernels that read the context of prompts, and of decoding sequences."""
+        self._attending = self.prompt + self.decode
         # Without prompts, the amounts of prompt attention depend on the token counts too.
         prompt, _, plain = _by_context(without)
         self._by_tokens, self._by_logits = {}, {}
@@ -81,11 +82,6 @@ class SegmentCost:
         self._launches, self._layers = launches, segment.launches
         self.exchange = segment.exchange
         self.layers_s = segment.layers * per_layer_s * spec.kernel_gap
-
-    @property
-    def attends(self) -> bool:
-        """Whether some of its duration depends on the context."""
-        return bool(self._attending)
 
     @property
     def per_logit(self) -> bool:
@@ -102,48 +98,29 @@ class SegmentCost:
         key = batch.tokens, batch.logits, batch.attention_pairs > 0.0
         seconds = self._kept.get(key)
         if seconds is None:
-            seconds = self._kept[key] = self.computed_token_seconds(batch)
+            per_layer = self._launches.per_layer(batch.tokens, batch.attention_pairs > 0.0)
+            seconds = self._kept[key] = self.computed_token_seconds(batch, per_layer)
         return seconds
 
-    def computed_token_seconds(self, batch: Batch) -> float:
-        """As `token_seconds`, but not kept: for costs of passes, which keep the sum over segments."""
-        prompts, launches = batch.attention_pairs > 0.0, self._launches
+    def computed_token_seconds(self, batch: Batch, per_layer: PerLayer) -> float:
+        """As `token_seconds`, but not kept: for costs of passes, which keep the sum over segments.
+
+        Args:
+            batch: The batch.
+            per_layer: What launches cost its pass.
+        """
+        tokens, logits, pairs, *_ = batch
+        by_tokens, by_logits = self._by_tokens[pairs > 0.0], self._by_logits[pairs > 0.0]
+        seconds = by_tokens.seconds(batch, tokens) if by_tokens.any else 0.0
         # The host launches kernels ahead of the GPU; where they are shorter than their launches, these bind.
-        launches_s = self._layers * launches.seconds_per_layer(batch)
-        by_tokens_s = self._by_tokens[prompts].seconds(batch, batch.tokens)
-        by_logits_s = self._by_logits[prompts].seconds(batch, batch.logits)
-        prompts_s = self._layers * launches.prompt_seconds_per_layer(batch.tokens) if prompts else 0.0
-        return self.layers_s + prompts_s + (by_tokens_s if by_tokens_s > launches_s else launches_s) + by_logits_s
+        launches_s, more_s = per_layer
+        launches_s *= self._layers
+        seconds = self.layers_s + self._layers * more_s + (seconds if seconds > launches_s else launches_s)
+        return seconds + by_logits.seconds(batch, logits) if logits or by_logits.others else seconds
 
     def context_seconds(self, batch: Batch) -> float:
         """The part that depends on the context."""
-        return _seconds(self._attending if batch.attention_pairs > 0.0 else self._decode, batch)
-
-    def prompt_bounds(self, tokens: float, repeat: int) -> list[list[PromptBound]]:
-        """The bounds of the kernels that read the context of prompts, `repeat` times."""
-        found = list[list[PromptBound]]()
-        for cost in self._prompt:
-            (by_bytes_s, by_flop_s), byte_s, flop_s = cost.bounds(tokens, repeat)
-            (pair_flop, pair_bytes), (token_flop, token_bytes) = cost.of_prompts
-            found.append(
-                [
-                    (by_bytes_s, pair_bytes * byte_s, token_bytes * byte_s),
-                    (by_flop_s, pair_flop * flop_s, token_flop * flop_s),
-                ]
-            )
-        return found
-
-    def decode_bounds(self, tokens: float, repeat: int, sequences: int) -> list[list[Line]]:
-        """The bounds of the kernels that read the context of decoding sequences, `repeat` times.
-
-        Whether there is one or several makes a difference, but not how many.
-        """
-        found = list[list[Line]]()
-        for cost in self._decode:
-            (by_bytes_s, by_flop_s), byte_s, flop_s = cost.bounds(tokens, repeat)
-            token_flop, token_bytes = cost.of_decoding[sequences > 1]
-            found.append([(by_bytes_s, token_bytes * byte_s), (by_flop_s, token_flop * flop_s)])
-        return found
+        return _seconds(self._attending if batch.attention_pairs > 0.0 else self.decode, batch)
 
     def exchange_bytes(self, batch: Batch) -> float:
         """Bytes of the collective that follows; 0 if none does."""
@@ -162,11 +139,12 @@ class _OperatorCost:
 
     __slots__ = (
         "_bytes_per_weight",
+        "_feasible",
+        "_of_decoding",
+        "_of_prompts",
         "_of_token",
         "_precision",
         "linear",
-        "of_decoding",
-        "of_prompts",
         "operator",
         "per_logit",
         "rates",
@@ -190,20 +168,20 @@ class _OperatorCost:
         self.linear: tuple[float, float, float] | None = None
         """FLOP of a token, bytes of the weights and bytes of a token, where there is no more to it."""
         attends = operator.kind in (ATTENTION, DECODE_ATTENTION)
-        feasible = self.rates.computes or not operator.flop_per_token
-        if not attends and operator.experts == operator.adapters == 1 and feasible:
+        self._feasible = self.rates.computes or not operator.flop_per_token
+        if not attends and operator.experts == operator.adapters == 1 and self._feasible:
             token_bytes = operator.elements_per_token * precision.activation_bytes
             weight_bytes = operator.parameters_read(1.0) * self._bytes_per_weight
-            self.linear = operator.flop_per_token, weight_bytes, token_bytes
-        self._of_token = self._amounts(Batch(1.0)) if attends else (0.0, 0.0)
-        self.of_prompts = (
+            self.linear = float(operator.flop_per_token), float(weight_bytes), float(token_bytes)
+        self._of_token = *(self._amounts(Batch(1.0)) if attends else (0.0, 0.0)), float(operator.rows_per_token)
+        # Slopes per query-key pair of prompts, and per cached token read by prompts.
+        self._of_prompts = (
             self._added(Batch(1.0, attention_pairs=UNIT)),
             self._added(Batch(1.0, prompt_context_tokens=UNIT)),
         )
-        """Slopes per query-key pair of prompts, and per cached token read by prompts."""
-        one, more = (self._added(Batch(1.0, decode_context_tokens=UNIT, decode_sequences=each)) for each in (1.0, 2.0))
-        self.of_decoding = one, more
-        """Slopes per cached token read by one decoding sequence, and by several."""
+        # Slopes per cached token read by several decoding sequences, and by one.
+        more, one = (self._added(Batch(1.0, decode_context_tokens=UNIT, decode_sequences=each)) for each in (2.0, 1.0))
+        self._of_decoding = more, one
 
     def _amounts(self, batch: Batch) -> Amounts:
         return amounts(self.operator, batch, self._precision, self._bytes_per_weight)[:2]
@@ -214,12 +192,32 @@ class _OperatorCost:
         after = self._amounts(batch)
         return (after[0] - before[0]) / UNIT, (after[1] - before[1]) / UNIT
 
-    def bounds(self, tokens: float, repeat: int) -> tuple[tuple[float, float], float, float]:
+    def prompt_bounds(self, tokens: float, repeat: float) -> list[PromptBound]:
+        """The bounds of `repeat` kernels that read the context of prompts, by bytes and by FLOP."""
+        by_bytes_s, by_flop_s, byte_s, flop_s = self._bounds(tokens, repeat)
+        (pair_flop, pair_bytes), (token_flop, token_bytes) = self._of_prompts
+        return [
+            (by_bytes_s, pair_bytes * byte_s, token_bytes * byte_s),
+            (by_flop_s, pair_flop * flop_s, token_flop * flop_s),
+        ]
+
+    def decode_bounds(self, tokens: float, repeat: float, alone: bool) -> list[Line]:
+        """The bounds of `repeat` kernels that read the context of decoding sequences, by bytes and by FLOP.
+
+        Whether there is one or several makes a difference, but not how many.
+        """
+        by_bytes_s, by_flop_s, byte_s, flop_s = self._bounds(tokens, repeat)
+        token_flop, token_bytes = self._of_decoding[alone]
+        return [(by_bytes_s, token_bytes * byte_s), (by_flop_s, token_flop * flop_s)]
+
+    def _bounds(self, tokens: float, repeat: float) -> tuple[float, float, float, float]:
         """Lower limits of `repeat` attention kernels without context, by bytes and by FLOP, and their slopes."""
-        (flop, nbytes), rows = self._of_token, tokens * self.operator.rows_per_token
-        by_bytes_s, by_flop_s = self.rates.bounds(flop * tokens, nbytes * tokens, rows)
-        _, byte_s, flop_s = self.rates.reach(rows)
-        return (repeat * by_bytes_s, repeat * by_flop_s), repeat * byte_s, repeat * flop_s
+        flop, nbytes, rows = self._of_token
+        if not self._feasible:
+            raise self.rates.refusal()
+        floor_s, byte_s, flop_s = self.rates.reach(tokens * rows)
+        by_bytes_s, by_flop_s = floor_s + nbytes * tokens * byte_s, floor_s + flop * tokens * flop_s
+        return repeat * by_bytes_s, repeat * by_flop_s, repeat * byte_s, repeat * flop_s
 
     def seconds(self, batch: Batch) -> float:
         """Its duration; zero without work."""
@@ -230,20 +228,21 @@ class _OperatorCost:
 class _Kernels:
     """Kernels, of which most depend on the number of tokens alone; their durations are one sum."""
 
-    __slots__ = ("_linear", "_others", "any")
+    __slots__ = ("_linear", "any", "others")
 
     def __init__(self, costs: Sequence[_OperatorCost]) -> None:
         linear: dict[tuple[KernelRates, float], list[tuple[float, float, float]]] = {}
         for cost in costs:
             if cost.linear is not None and any(cost.linear):
                 linear.setdefault((cost.rates, cost.operator.rows_per_token), []).append(cost.linear)
-        self._linear = [(*key, each) for key, each in linear.items()]
-        self._others = [cost for cost in costs if cost.linear is None]
+        self._linear = [(rates, float(rows_per_token), each) for (rates, rows_per_token), each in linear.items()]
+        self.others = [cost for cost in costs if cost.linear is None]
+        """Those that depend on more."""
         self.any = bool(costs)
 
     def seconds(self, batch: Batch, tokens: float) -> float:
         """Their total duration; zero without work."""
-        total_s = _seconds(self._others, batch) if self._others else 0.0
+        total_s = _seconds(self.others, batch) if self.others else 0.0
         if not tokens or not self._linear:
             return total_s
         for rates, rows_per_token, kernels in self._linear:

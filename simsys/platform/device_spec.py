@@ -45,6 +45,7 @@ class EfficiencyCurve:
     rows: tuple[float, ...]
     compute: tuple[float, ...]
     memory: tuple[float, ...]
+    _widths: tuple[float, ...] = field(init=False, repr=False, compare=False)  # between points, in log(rows)
 
     def __post_init__(self) -> None:
         if not self.rows or not len(self.rows) == len(self.compute) == len(self.memory):
@@ -53,6 +54,13 @@ class EfficiencyCurve:
             raise UsageError(f"the rows of an efficiency curve start at 1 or more and increase, not {self.rows}")
         if not all(0 < share <= 1 for share in (*self.compute, *self.memory)):
             raise UsageError("efficiencies are above 0 and at most 1")
+        widths = (math.log(b / a) for a, b in zip(self.rows, self.rows[1:], strict=False))
+        object.__setattr__(self, "_widths", tuple(widths))
+
+    @property
+    def steady_from(self) -> float:
+        """The rows from which on efficiencies are constant; 0 if they are constant everywhere."""
+        return self.rows[-1] if len(self.rows) > 1 else 0.0
 
     def at(self, rows: float) -> tuple[float, float]:
         """Compute and memory efficiency at `rows`: linear in log(rows) between points, constant beyond the ends.
@@ -68,7 +76,7 @@ class EfficiencyCurve:
         if right == len(known):
             return self.compute[-1], self.memory[-1]
         left = right - 1
-        share = math.log(rows / known[left]) / math.log(known[right] / known[left])
+        share = math.log(rows / known[left]) / self._widths[left]
         compute, memory = self.compute, self.memory
         return (
             compute[left] + (compute[right] - compute[left]) * share,
@@ -172,6 +180,8 @@ class KernelRates:
         "_rows",
         "_spec",
         "_speed",
+        "_steady",
+        "_steady_from",
     )
 
     def __init__(
@@ -185,7 +195,9 @@ class KernelRates:
         self._speed, self._bytes_per_s = spec.speed, spec.memory_bytes_per_s
         self._fixed_s = 0.0 if floors_s is None else floors_s.get(dtype, floors_s["default"]) / spec.speed
         self._alignment = alignment
-        self._rows, self._reached = -1.0, (0.0, 0.0, 0.0)  # by rows, and attained shares
+        self._steady_from = self._curve.steady_from
+        self._steady = self._reached = self._reach(self._steady_from)
+        self._rows = self._steady_from
 
     @property
     def computes(self) -> bool:
@@ -194,12 +206,21 @@ class KernelRates:
 
     def reach(self, rows: float) -> tuple[float, float, float]:
         """Costs of kernels with a number of rows: fixed seconds, seconds per byte and per FLOP."""
+        if rows >= self._steady_from:
+            return self._steady
         if self._rows != rows:
-            (compute, memory), speed = self._curve.at(rows), self._speed
-            flop_s = 1.0 / (self._peak * (compute * self._alignment) * speed) if self._peak is not None else 0.0
-            self._rows = rows
-            self._reached = self._fixed_s, 1.0 / (self._bytes_per_s * memory * speed), flop_s
+            self._rows, self._reached = rows, self._reach(rows)
         return self._reached
+
+    def _reach(self, rows: float) -> tuple[float, float, float]:
+        (compute, memory), speed = self._curve.at(rows), self._speed
+        flop_s = 1.0 / (self._peak * (compute * self._alignment) * speed) if self._peak is not None else 0.0
+        return self._fixed_s, 1.0 / (self._bytes_per_s * memory * speed), flop_s
+
+    def refusal(self) -> InfeasibleError:
+        """Why a kernel with FLOP in a dtype that the device lacks is refused."""
+        has = ", ".join(self._spec.peak_flop_per_s)
+        return InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}", "hardware")
 
     def bounds(self, flop: float, nbytes: float, rows: float, launches: float = 1.0) -> tuple[float, float]:
         """The two least times of a kernel, by its bytes and by its FLOP.
@@ -208,8 +229,7 @@ class KernelRates:
             InfeasibleError: As `kernel_seconds`.
         """
         if flop and self._peak is None:
-            has = ", ".join(self._spec.peak_flop_per_s)
-            raise InfeasibleError(f"{self._spec.name} has no {self._dtype} arithmetic; it has {has}", "hardware")
+            raise self.refusal()
         floor_s, byte_s, flop_s = self.reach(rows)
         floor_s *= launches
         return floor_s + nbytes * byte_s, floor_s + flop * flop_s
