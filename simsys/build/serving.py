@@ -245,6 +245,7 @@ class ServingJob(ServingMemory):
             scheduler.encode_with(pool.encoder.engine(self.requests, team, executor.probes))
         scheduler.reserves_prompts = bool(self.settings.scheduler_reserve_full_isl)
         host_speed = self.cluster.spec.host_speed
+        of_a_sequence_s = self.engine.of_a_sequence(self.settings.stream_interval)
         intake: Intake | None = tiers.intake if tiers else None
         if intake is None and not pool.only_decodes:
             intake = self._first(each.intake(pool, beside) for each in self.variants)
@@ -257,7 +258,7 @@ class ServingJob(ServingMemory):
             team,
             executor.env,
             executor.probes,
-            host=HostCosts(self.engine.per_step / host_speed, self.engine.per_sequence / host_speed),
+            host=HostCosts(self.engine.per_step / host_speed, of_a_sequence_s / host_speed),
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,

@@ -126,6 +126,8 @@ class EngineProfile(Profile):
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
+        per_output: Further overhead of one sequence in a step that sends its tokens, which one in
+            `serving.stream_interval` steps does; left out, `per_sequence` includes it.
         async_scheduling: Whether `per_step` and `per_sequence` overlap with the work of the GPUs, so that only the
             part that exceeds the GPUs' time counts. With pipeline parallelism they always overlap. Left out, they do
             not.
@@ -171,6 +173,7 @@ class EngineProfile(Profile):
     cuda_graphs: CudaGraphs | None = None
     per_step: NonNegativeSeconds
     per_sequence: NonNegativeSeconds
+    per_output: NonNegativeSeconds | None = None
     async_scheduling: bool | None = None
     per_request: NonNegativeSeconds
     all_reduce: NonNegativeSeconds | None = None
@@ -189,6 +192,10 @@ class EngineProfile(Profile):
     expert_elementwise: Factor | None = None
     loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None
     cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
+
+    def of_a_sequence(self, stream_interval: int) -> float:
+        """Mean overhead of one sequence in one step (s), if every so many of its tokens are sent at once."""
+        return self.per_sequence + (self.per_output or 0.0) / stream_interval
 
     def decodes_early(self, release: str, gpu: GpuProfile) -> bool:
         """Whether a release decodes by the first kernels of PagedAttention; ``0.6`` is the last of releases 0.6.x."""

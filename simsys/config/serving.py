@@ -184,6 +184,9 @@ class ServingConfig(FrozenModel):
     async_scheduling: bool | None = Field(
         default=None, description="Prepare a step during the one before; by default as the engine does"
     )
+    stream_interval: PositiveInt = Field(
+        default=1, description="Output tokens that a server sends at once, as in vLLM, SGLang and TensorRT-LLM"
+    )
     api_overhead: NonNegativeSeconds | None = Field(
         default=None, description="Time of a request to the scheduler; by default as the engine profile says"
     )

@@ -107,6 +107,7 @@ FREE = (
     Free("engine", "prompt_hand_over.per_token", 1e-7, 1e-3, SERVING, SECONDS),
     Free("engine", "per_step", 1e-6, 1e-1, RUNS, SECONDS),
     Free("engine", "per_sequence", 1e-7, 2e-3, SERVING, SECONDS),
+    Free("engine", "per_output", 1e-7, 2e-3, SERVING, SECONDS),
     Free("engine", "per_request", 1e-4, 1.0, SERVING, SECONDS),
     Free("engine", "all_reduce", 5e-7, 5e-5, SERVING, SECONDS),
     Free("engine", "elementwise", 0.3, 5.0, TRAINING),

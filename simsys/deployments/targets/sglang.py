@@ -143,6 +143,7 @@ TABLE: tuple[Correspondence, ...] = (
     Choice("serving.kv_precision", {"bf16": {"kv-cache-dtype": "bfloat16"}, "fp8": {"kv-cache-dtype": "fp8_e4m3"}}),
     Option("serving.max_model_len", "context-length"),
     OfAllRanks("serving.max_num_seqs", "max-running-requests"),
+    Option("serving.stream_interval", "stream-interval"),
     OfAllRanks("serving.max_num_batched_tokens", "chunked-prefill-size"),
     Choice("serving.scheduler", {"prefill_first": {}, "chunked_prefill": {"enable-mixed-chunk": True}}),
     Option("serving.scheduler_recv_interval", "scheduler-recv-interval"),

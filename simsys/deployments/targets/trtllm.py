@@ -122,6 +122,7 @@ TABLE: tuple[Correspondence, ...] = (
     CacheBlocks(),
     Choice("serving.cuda_graphs", {"decode_only": {}, True: {}, False: {"cuda_graph_config": None}}),
     Option("serving.max_cudagraph_capture_size", "cuda_graph_config.max_batch_size"),
+    Option("serving.stream_interval", "stream_interval"),
     Option("serving.batch_wait_timeout_iters", "batch_wait_timeout_iters"),
     Option("serving.batch_wait_max_tokens_ratio", "batch_wait_max_tokens_ratio"),
     Speculative(),

@@ -126,6 +126,7 @@ WORKER: tuple[Correspondence, ...] = (
     ),
     switch("serving.scheduler_reserve_full_isl", "scheduler-reserve-full-isl", "no-scheduler-reserve-full-isl"),
     switch("serving.async_scheduling", "async-scheduling", "no-async-scheduling"),
+    Option("serving.stream_interval", "stream-interval"),
     switch("serving.prefix_caching", "enable-prefix-caching", "no-enable-prefix-caching"),
     Option("serving.block_size", "block-size"),
     Option("serving.gpu_memory_utilization", "gpu-memory-utilization"),
