@@ -218,6 +218,19 @@ def test_both_levels_agree_on_every_overhead_of_an_engine() -> None:
     assert slow > plain + 0.3
 
 
+def test_answers_in_larger_chunks_cost_the_host_less_at_both_levels() -> None:
+    """A small model on a fast GPU, whose steps last as long as the host needs."""
+    tpot_ms = {}
+    for interval in (1, 20):
+        sections = {"serving": {"engine": "tensorrt-llm", "stream_interval": interval}}
+        for lod in ("high", "medium"):
+            workload = {**WORKLOAD, "output_tokens": 16, "num_requests": 64}
+            made = job("Llama-3.2-1B", gpu="H100", workload=workload, simulation={"lod": lod}, **sections)
+            tpot_ms[interval, lod] = simulate_job(made).metrics["mean_tpot_ms"]
+        assert tpot_ms[interval, "high"] == pytest.approx(tpot_ms[interval, "medium"], rel=1e-9)
+    assert tpot_ms[1, "medium"] > 1.1 * tpot_ms[20, "medium"]
+
+
 def test_both_levels_agree_on_early_attention_which_costs_more_above_512_blocks_of_threads() -> None:
     """Llama-3-8B has 32 query heads: 17 sequences are 544 blocks, 16 are 512."""
     sections = {"serving": {"engine": "vllm-v0", "engine_release": "0.6.1"}}

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from simsys.cli import cli
 
-SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64 --port 8000 --stream-interval 4"
+SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64 --port 8000 --cpu-offload-gb 4"
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_the_experiment_is_printed_with_what_was_not_read() -> None:
     data = yaml.safe_load(found.stdout)
     assert data["model"] == {"name": "meta-llama/Llama-3.1-8B-Instruct"}
     assert data["hardware"] == {"profile": "dgx-h100", "gpus_per_node": 1}
-    notes = ["not read: --stream-interval 4", "assumed: workload: no command sends traffic; write your own"]
+    notes = ["not read: --cpu-offload-gb 4", "assumed: workload: no command sends traffic; write your own"]
     assert [line[2:] for line in found.stdout.splitlines() if line.startswith("# ")][1:] == notes
     assert found.stderr.splitlines() == notes
 
@@ -50,7 +50,7 @@ def test_standard_input_and_json() -> None:
     found = run("-", "--on", "dgx-h100", "--json", given=SERVE)
     answer = json.loads(found.stdout)
     assert answer["scenario"]["serving"] == {"engine": "vllm", "max_num_seqs": 64}
-    assert answer["not_read"] == ["--stream-interval 4"]
+    assert answer["not_read"] == ["--cpu-offload-gb 4"]
     assert answer["without_effect"] == ["port"]
     assert answer["files"] == []
 

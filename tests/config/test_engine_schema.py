@@ -19,3 +19,11 @@ def test_early_attention_ends_with_a_release_on_rocm(release: str, early: bool) 
 
 def test_other_engines_have_none() -> None:
     assert not load_engine("vllm").decodes_early("0.6.1", load_gpu("MI300X"))
+
+
+def test_a_sequence_costs_less_where_its_tokens_are_sent_together() -> None:
+    engine = load_engine("tensorrt-llm")
+    assert engine.per_output
+    assert engine.of_a_sequence(1) == pytest.approx(engine.per_sequence + engine.per_output)
+    assert engine.of_a_sequence(20) == pytest.approx(engine.per_sequence + engine.per_output / 20)
+    assert load_engine("vllm-v0").of_a_sequence(1) == load_engine("vllm-v0").of_a_sequence(20)

@@ -6,6 +6,7 @@ from simsys.build.rules.engine import engines
 from simsys.build.rules.findings import Findings, Remedy, Suggestion
 from simsys.build.rules.registry import Parts, rule
 from simsys.build.serving_precision import kv_precision
+from simsys.errors import Problem
 from simsys.model.precision import half_of
 
 GRAPH_SIZE = ("serving", "max_cudagraph_capture_size")
@@ -25,6 +26,16 @@ def graphs(parts: Parts, found: Findings) -> None:
             )
     if given.cuda_graphs is False and given.max_cudagraph_capture_size is not None:
         found.error(GRAPH_SIZE, "there are no graphs with cuda_graphs: false; remove one of them")
+
+
+@rule("serving.stream_interval")
+def chunks(parts: Parts, found: Findings) -> None:
+    """Chunks of answers shorten steps of an engine only if its profile says what a chunk costs."""
+    given, engine = parts.config.serving, parts.engine
+    assert given is not None
+    if given.stream_interval > 1 and engine is not None and engine.per_output is None:
+        message = f"what a chunk of an answer costs {engine.name} is not known, so this changes no time"
+        found.warn(Problem(message, "serving.stream_interval"))
 
 
 @rule("serving.kv_precision")

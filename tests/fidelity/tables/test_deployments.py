@@ -377,6 +377,15 @@ def test_half_of_512_users_had_a_seat_and_70b_models_a_cache_of_16_bit_on_h100()
     assert "kv_precision" not in known(**{**cells, "gpu": "H200-SXM-141GB"}, model="llama3.x-70b", precision="fp8")
 
 
+def test_chunks_of_answers_are_those_of_the_launch_scripts() -> None:
+    assert known(**TRT)["stream_interval"] == 10
+    assert known(**{**TRT, "model": "gpt-oss-120b"})["stream_interval"] == 20
+    assert known(**TRT, prefill_tp="4")["stream_interval"] == 100
+    own = {**TRT, "engine_version": "1.0.0rc3", "notes": "source_file=Qwen.csv; batch_size field 16"}
+    assert "stream_interval" not in known(**own)
+    assert known(**{**own, "model": "qwen3-235b-a22b"}, input_len="256")["max_num_batched_tokens"] == 528
+
+
 def test_products_of_degrees_are_taken_apart() -> None:
     cells = {**TRT, "engine_version": "gpt-oss-dev", "model": "gpt-oss-120b", "gpu": "H200-SXM-141GB"}
     row = corrected(row_of(**cells, tp="4", ep="2", gpus="4"))
