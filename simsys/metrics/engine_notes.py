@@ -43,19 +43,6 @@ class EngineNotes:
         return np.asarray(self._log.notes[number][self._part])  # of a copy, so that more can be noted
 
 
-def last_not_above(values: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """For each of some values, the place of the last border that is not above it; both are in order.
-
-    As `numpy.searchsorted` finds it, faster where values are many and borders among them few.
-    """
-    import numpy as np
-
-    first, last = np.searchsorted(borders, values[[0, -1]], side="right") - 1
-    begins = np.searchsorted(values, borders[first + 1 : last + 1])
-    places: np.ndarray = np.repeat(np.arange(first, last + 1), np.diff(begins, prepend=0, append=values.size))
-    return places
-
-
 def add_at(sums: np.ndarray, places: np.ndarray, amounts: np.ndarray) -> None:
     """Add amounts to sums at some places, which lie close together."""
     import numpy as np

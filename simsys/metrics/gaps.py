@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from dataclasses import fields as fields_of
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simsys.metrics.step_log import BLOCK, StepLog, StepRuns
+from simsys.sums import ordered_sum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +30,16 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Progressions:
-    """Arithmetic progressions: `count` values from `low_s` in steps of `growth_s` >= 0, `weight` times each."""
+    """Arithmetic progressions: `count` values from `low_s` in steps of `growth_s` >= 0, `weight` times each.
+
+    They are those of some replicas, one after another, of which each but the first begins at one of `begins`.
+    """
 
     low_s: np.ndarray
     growth_s: np.ndarray
     count: np.ndarray
     weight: np.ndarray
+    begins: np.ndarray
 
     def value_s(self, place: np.ndarray, which: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The value at a place, counted from 0, of some of the progressions."""
@@ -46,6 +50,12 @@ class Progressions:
     def high_s(self) -> np.ndarray:
         """The greatest value of each."""
         return self.value_s(self.count - 1)
+
+    def summed(self, amounts: np.ndarray) -> float:
+        """The sum of an amount of each: replica by replica, and then of all."""
+        import numpy as np
+
+        return ordered_sum(float(part.sum()) for part in np.split(amounts, self.begins))
 
     def below(self, limit_s: float) -> np.ndarray:
         """Number of values of each progression below a limit, without weights."""
@@ -75,14 +85,6 @@ class Progressions:
         values_s = np.concatenate([self.low_s[level], self.value_s(place, which)])
         weights = np.concatenate([(self.weight * (end - start))[level], self.weight[which]])
         return Part(int((start * self.weight).sum()), values_s, weights)
-
-
-def _joined(parts: Sequence[Progressions]) -> list[Progressions]:
-    """All progressions in one, if there are any."""
-    import numpy as np
-
-    fields = ([getattr(part, field.name) for part in parts] for field in fields_of(Progressions))
-    return [Progressions(*map(np.concatenate, fields))] if parts else []
 
 
 @dataclass(frozen=True)
@@ -125,17 +127,15 @@ class Gaps:
     def __init__(self, steps: StepLog, apart: TokenGaps) -> None:
         self._steps, self._apart = steps, apart
         self._few: list[Progressions] = []
-        self._in_one: list[Progressions] = []
         if len(steps) <= BLOCK and apart.seconds.size <= BLOCK:
             self._few = list(self._progressions())  # which are asked for again and again
-            self._in_one = _joined(self._few)
         self.total = 0
         """Number of gaps."""
         self.sum_s = 0.0
         """All of them together, in seconds."""
         for gaps in self._progressions():
             self.total += int((gaps.count * gaps.weight).sum())
-            self.sum_s += float((gaps.value_s(0.5 * (gaps.count - 1)) * gaps.count * gaps.weight).sum())
+            self.sum_s += gaps.summed(gaps.value_s(0.5 * (gaps.count - 1)) * gaps.count * gaps.weight)
 
     @property
     def mean_s(self) -> float:
@@ -151,7 +151,7 @@ class Gaps:
             centre_s = gaps.value_s(0.5 * (gaps.count - 1)) - self.mean_s
             # sum over j of (j - (n - 1) / 2)^2 is n (n^2 - 1) / 12
             spread = gaps.growth_s**2 * gaps.count * (gaps.count.astype(float) ** 2 - 1) / 12
-            squares += float((gaps.weight * (gaps.count * centre_s**2 + spread)).sum())
+            squares += gaps.summed(gaps.weight * (gaps.count * centre_s**2 + spread))
         return float(np.sqrt(squares / self.total))
 
     def percentiles_s(self, percentages: Sequence[float]) -> list[float]:
@@ -179,7 +179,7 @@ class Gaps:
 
         limits_s = [float(np.nextafter(limit_s, np.inf)) for limit_s in limits_s]
         counts = [0] * len(limits_s)
-        for gaps in self._in_one or self._progressions():
+        for gaps in self._progressions():
             for index, limit_s in enumerate(limits_s):
                 counts[index] += int((gaps.below(limit_s) * gaps.weight).sum())
         return counts
@@ -190,18 +190,21 @@ class Gaps:
         if self._few:
             yield from self._few
             return
-        for runs in self._steps.blocks():
+        for runs in self._steps.together():
             yield self._of_runs(runs)
         for start in range(0, self._apart.seconds.size, BLOCK):
             seconds, weight = (each[start : start + BLOCK] for each in (self._apart.seconds, self._apart.weight))
-            yield Progressions(seconds, np.zeros(seconds.size), np.ones(seconds.size, dtype=np.int64), weight)
+            count, whole = np.ones(seconds.size, dtype=np.int64), np.zeros(0, dtype=np.int64)
+            yield Progressions(seconds, np.zeros(seconds.size), count, weight, whole)
 
     def _of_runs(self, runs: StepRuns) -> Progressions:
         """The gaps that are one step long."""
         import numpy as np
 
         first_s, last_s, count, weight = runs.first_s, runs.last_s, runs.count, runs.decode_tokens
-        late = self._apart.late_in(runs)
+        late, owner = self._apart.late_in(runs), np.zeros(len(runs), dtype=np.int64)
+        for number, here in enumerate(runs.places.values()):
+            owner[here] = number
         if late is not None:  # the first step of some runs ends fewer gaps
             place, many = late
             fewer_s = first_s[place]
@@ -211,12 +214,16 @@ class Gaps:
             first_s, last_s = np.concatenate([first_s, fewer_s]), np.concatenate([last_s, fewer_s])
             count = np.concatenate([count, np.ones(place.size, dtype=np.int64)])
             weight = np.concatenate([weight, np.maximum(weight[place] - many, 0)])
+            owner = np.concatenate([owner, owner[place]])
+            order = np.argsort(owner, kind="stable")
+            first_s, last_s = first_s[order], last_s[order]
+            count, weight, owner = count[order], weight[order], owner[order]
         told = (weight > 0) & (count > 0)
         low_s, high_s = np.minimum(first_s, last_s)[told], np.maximum(first_s, last_s)[told]
         even = high_s - low_s <= ROUNDING * low_s
         low_s = np.where(even, 0.5 * (low_s + high_s), low_s)
         growth_s = np.where(even, 0.0, (high_s - low_s) / np.maximum(count[told] - 1, 1))
-        return Progressions(low_s, growth_s, count[told], weight[told])
+        return Progressions(low_s, growth_s, count[told], weight[told], np.flatnonzero(np.diff(owner[told])) + 1)
 
     def sample_s(self) -> np.ndarray:
         """Some of the gaps in seconds, in order of size: all if they are few, else evenly spread over the log."""
@@ -226,7 +233,7 @@ class Gaps:
         size = self.total if self.total <= SAMPLE else min(SAMPLE, int(self.total ** (2 / 3)))
         picks = np.linspace(0, self.total - 1, size).astype(np.int64)
         parts, passed = [], 0
-        for gaps in self._in_one or self._progressions():
+        for gaps in self._progressions():
             ends = passed + np.cumsum(gaps.count * gaps.weight)
             if not ends.size:
                 continue
@@ -248,7 +255,7 @@ class Gaps:
     def _between(self, limits: Sequence[tuple[float, float]]) -> list[Part]:
         """The gaps between each two limits, in one pass."""
         parts: list[list[Part]] = [[] for _ in limits]
-        for gaps in self._in_one or self._progressions():
+        for gaps in self._progressions():
             for found, (low_s, high_s) in zip(parts, limits, strict=True):
                 found.append(gaps.between(low_s, high_s))
         return [Part.joined(found) for found in parts]

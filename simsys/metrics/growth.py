@@ -71,11 +71,18 @@ def growth(come_s: np.ndarray, gone_s: np.ndarray, since_s: float, until_s: floa
     return Growth(float(steps.mean()), float(steps.std(ddof=1)) / math.sqrt(steps.size))
 
 
+def in_order(times_s: np.ndarray) -> np.ndarray:
+    """Times from the first to the last: the same array if they are so already."""
+    import numpy as np
+
+    return times_s if np.all(times_s[1:] >= times_s[:-1]) else np.sort(times_s)
+
+
 def _means(times_s: np.ndarray, borders_s: np.ndarray) -> np.ndarray:
     """Mean number of past times between each two borders."""
     import numpy as np
 
-    times_s = np.sort(times_s)
+    times_s = in_order(times_s)
     past = np.searchsorted(times_s, borders_s, side="right")
     summed = past * borders_s - np.concatenate([[0.0], np.cumsum(times_s)])[past]
     means: np.ndarray = np.diff(summed) / np.diff(borders_s)

@@ -9,7 +9,6 @@ into the interval they fall in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,18 +28,21 @@ class Latencies:
         import numpy as np
 
         self._rows, self._api_s = rows, api_s
+        self._columns: dict[str, NDArray[np.float64]] = {}  # those that were asked for
         self._done = np.isfinite(np.asarray(rows["finished_s"], dtype=float))
         self.completed = int(self._done.sum())
         """Number of requests."""
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """A column of the table."""
+        """A column of the table, not to be written to."""
         import numpy as np
 
-        values = np.asarray(self._rows[name], dtype=float)
-        return values if self.completed == values.size else values[self._done]
+        if name not in self._columns:
+            values = np.asarray(self._rows[name], dtype=float)
+            self._columns[name] = values if self.completed == values.size else values[self._done]
+        return self._columns[name]
 
-    @cached_property
+    @property
     def arrival_s(self) -> NDArray[np.float64]:
         """Times of arrival in seconds."""
         return self.column("arrival_s")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simsys.metrics.engine_notes import add_at, last_not_above
 from simsys.metrics.step_log import StepLog, StepRuns
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from simsys.serving.engine_log import EngineLog
 
 STEPS = 1 << 14
-"""Steps that are looked at together, unless a single run has more: few enough to stay in a processor's cache."""
+"""Steps that are looked at together: few enough to stay in a processor's cache."""
 
 
 def not_yet_grown(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
@@ -32,22 +31,16 @@ def not_yet_grown(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int
     """
     import numpy as np
 
-    block_s = np.zeros(times_s.size)
     runs = steps.of(rank)
     decoding = np.flatnonzero(runs.decode_tokens > 0)
     count = runs.count[decoding]
     passed = np.cumsum(count) - count  # decoded steps before each run
     grown = np.asarray(log.mean_growth, dtype=np.int64).reshape(-1, 6)
     pieces = _pieces(grown, passed)
-    for part in np.split(pieces, np.flatnonzero(np.diff(np.cumsum(pieces[:, 1]) // STEPS)) + 1):
-        first, length = part[:, 0], part[:, 1] + 1  # one more than steps: the last limit is the end of the piece
-        end, run = np.cumsum(length), np.searchsorted(passed, first, side="right") - 1
-        place = np.arange(end[-1]) - np.repeat(end - length, length)
-        limits_s = _limits_s(runs, decoding[run], place, length, first - passed[run])
-        late = _pending(part, place, length, int(grown[0, 5]))[:-1] * np.diff(limits_s)
-        late[end[:-1] - 1] = 0.0  # from one piece to the next
-        add_at(block_s, last_not_above(limits_s[:-1], times_s), late)
-    return block_s
+    run = np.searchsorted(passed, pieces[:, 0], side="right") - 1
+    skipped, run = pieces[:, 0] - passed[run], decoding[run]
+    note = np.searchsorted(times_s, runs.ends_s(skipped, run), side="right") - 1
+    return np.bincount(note, _waits(pieces, int(grown[0, 5]), runs, run, skipped), times_s.size)
 
 
 def _pieces(grown: np.ndarray, passed: np.ndarray) -> np.ndarray:
@@ -75,38 +68,35 @@ def _pieces(grown: np.ndarray, passed: np.ndarray) -> np.ndarray:
     return np.stack([begins, ends - begins, taken[record], before, more[record]], axis=1)
 
 
-def _limits_s(
-    runs: StepRuns, run: np.ndarray, place: np.ndarray, length: np.ndarray, passed: np.ndarray
-) -> np.ndarray:
-    """When the steps of some pieces begin, and the last of each ends: as `StepRuns.ends_s`, without looking up runs.
+def _waits(pieces: np.ndarray, per_block: int, runs: StepRuns, run: np.ndarray, skipped: np.ndarray) -> np.ndarray:
+    """Blocks times seconds until the steps that take them, by piece.
 
     Args:
+        pieces: As of `_pieces`.
+        per_block: Units of a block.
         runs: The entries of the log.
         run: The entry of each piece.
-        place: The place of each limit in its piece, counted from 0.
-        length: The number of limits of each piece.
-        passed: Steps of its entry before each piece.
+        skipped: Steps of its entry before each piece.
     """
     import numpy as np
 
-    number: np.ndarray = (place + np.repeat(passed, length) if passed.any() else place).astype(float)
-    grown = 0.5 * number
-    grown *= number - 1.0
-    grown *= np.repeat(runs.growth_s[run], length)
-    number *= np.repeat(runs.first_s[run], length)
-    number += np.repeat(runs.started_s[run], length)
-    number += grown
-    return number
-
-
-def _pending(part: np.ndarray, place: np.ndarray, length: np.ndarray, per_block: int) -> np.ndarray:
-    """For each step of some pieces, the blocks that later ones of its record will take."""
-    import numpy as np
-
-    _, _, all_taken, before, more = part.T
-    taken = (place + 1) * np.repeat(more, length)
-    taken += np.repeat(before, length)
-    taken //= per_block  # all blocks of a cache are equal: numpy divides several times faster by a single number
-    np.maximum(taken, 0, out=taken)
-    pending: np.ndarray = np.repeat(all_taken, length) - taken
-    return pending
+    order = np.argsort(-pieces[:, 1], kind="stable")
+    order = np.append(order, order[-1:])  # a column more, as numpy adds up a lone column in another order
+    _, length, all_taken, before, more = pieces[order].T
+    started_s, first_s, growth_s = (each[run[order]] for each in (runs.started_s, runs.first_s, runs.growth_s))
+    skipped, waits = skipped[order], np.zeros(order.size)
+    first = 0
+    while first < length[0]:  # some steps of all pieces that have as many, the more the fewer these are
+        reach = max(2, int(np.count_nonzero(length > first)))
+        end = min(first + max(1, STEPS // reach), int(length[0]))
+        place = np.arange(first, end + 1)[:, None]
+        number = (place + skipped[:reach] if skipped.any() else place).astype(float)
+        grown_s = (0.5 * number * (number - 1.0)) * growth_s[:reach]
+        limits_s = started_s[:reach] + number * first_s[:reach] + grown_s
+        taken = (more[:reach] * place[1:] + before[:reach]) // per_block  # numpy divides fast by a single number
+        pending = np.maximum(all_taken[:reach] - np.maximum(taken, 0), 0)  # none after the last step of a piece
+        late = np.concatenate([waits[None, :reach], pending * np.diff(limits_s, axis=0)])
+        waits[:reach], first = late.sum(axis=0), end
+    by_piece = np.empty(len(pieces))
+    by_piece[order[:-1]] = waits[:-1]
+    return by_piece

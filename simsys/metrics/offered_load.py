@@ -23,7 +23,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from simsys.metrics.growth import MARGIN, Growth, growth
+from simsys.metrics.growth import MARGIN, Growth, growth, in_order
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.saturation import OVERLOADED, Backlog, backlog, saturation
 from simsys.metrics.serving_log import ServingLog
@@ -71,9 +71,10 @@ def load_metrics(log: ServingLog, times: Latencies, request_throughput: float) -
     lost = rejected_share + cancelled_share
     served_share = (1.0 - lost) * (1.0 - behind.share if overloaded and behind is not None else 1.0)
     window_s, offered_per_s = _offered(log, arrival_s[sent])
-    finished_s = log.left_s[kept]
-    steady = overloaded or _is_steady(arrival_s[kept], finished_s)
-    trend = None if offered_per_s is None else _trend(arrival_s[kept], finished_s)
+    left_s = log.left_s[kept]
+    come_s, ends_s = in_order(arrival_s[kept]), in_order(left_s[left_s >= 0.0])
+    steady = overloaded or _is_steady(come_s, ends_s)
+    trend = None if offered_per_s is None else _trend(come_s, ends_s)
     return {
         "offered_requests_per_s": offered_per_s,
         "served_requests_per_s": served_share * offered_per_s if offered_per_s and steady else request_throughput,
@@ -127,14 +128,11 @@ def _cancellation_warnings(metrics: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _trend(arrival_s: np.ndarray, finished_s: np.ndarray) -> Growth | None:
-    """Growth of the number of requests in the system over the later half of the arrivals; no end is below 0."""
-    import numpy as np
-
-    if arrival_s.size < 2:
+def _trend(come_s: np.ndarray, ends_s: np.ndarray) -> Growth | None:
+    """Growth of the number of requests in the system over the later half of the arrivals; both are in order."""
+    if come_s.size < 2:
         return None
-    come_s = np.sort(arrival_s)
-    return growth(come_s, finished_s[finished_s >= 0.0], float(come_s[come_s.size // 2]), float(come_s[-1]))
+    return growth(come_s, ends_s, float(come_s[come_s.size // 2]), float(come_s[-1]))
 
 
 def _offered(log: ServingLog, arrival_s: np.ndarray) -> tuple[float, float | None]:
@@ -148,11 +146,10 @@ def _offered(log: ServingLog, arrival_s: np.ndarray) -> tuple[float, float | Non
     return window_s, float((arrival_s < last_s).sum()) / window_s
 
 
-def _is_steady(arrival_s: np.ndarray, finished_s: np.ndarray) -> bool:
-    """Whether requests end as fast as they come, over the later half of the arrivals; no end is below 0."""
+def _is_steady(come_s: np.ndarray, ends_s: np.ndarray) -> bool:
+    """Whether requests end as fast as they come, over the later half of the arrivals; both are in order."""
     import numpy as np
 
-    come_s, ends_s = np.sort(arrival_s), np.sort(finished_s[finished_s >= 0.0])
     half = come_s.size // 2
     if come_s.size < half + 2 or come_s[half] == come_s[-1]:
         return False
@@ -174,8 +171,7 @@ def _taken_on_s(log: ServingLog) -> np.ndarray:
     if log.joined:
         joins = np.asarray(log.requests.output_tokens) > 1
         taken_s[joins] = -1.0
-        for request, (_, joined_s) in log.joined.items():
-            taken_s[request] = joined_s
+        taken_s[list(log.joined)] = [joined_s for _, joined_s in log.joined.values()]
     for request, each in log.cancelled.items():  # that were not taken on have left the queue, too
         taken_s[request] = taken_s[request] if taken_s[request] >= 0.0 else each.time_s
     return np.where(taken_s < 0.0, np.nan, taken_s)

@@ -18,6 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simsys.metrics.growth import in_order
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -66,8 +68,7 @@ def backlog(arrival_s: np.ndarray, admitted_s: np.ndarray) -> Backlog | None:
     """
     import numpy as np
 
-    if not np.all(arrival_s[1:] >= arrival_s[:-1]):
-        arrival_s = np.sort(arrival_s)
+    arrival_s = in_order(arrival_s)
     later_s = arrival_s[arrival_s.size // 2 :]
     if later_s.size <= GROWTH_ARRIVALS or later_s[0] == later_s[-1]:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Mapping, MutableSequence, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress
@@ -96,12 +95,24 @@ class ServingLog:
     @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
-        moved: dict[int, tuple[array[float], array[float]]] = defaultdict(lambda: (array("d"), array("d")))
-        for request, (rank, joined_s) in self.joined.items():
-            first, joined = moved[rank]
-            first.append(self.first_token_s[request])
-            joined.append(joined_s)
-        return TokenGaps(self.steps, self.engine_logs, self.lost, moved)
+        return TokenGaps(self.steps, self.engine_logs, self.lost, self._moved())
+
+    def _moved(self) -> dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """First tokens of requests whose caches were sent, and when they began to decode there.
+
+        They are by the first rank of the replica, the one that a cache was sent to first before the others.
+        """
+        import numpy as np
+
+        if not self.joined:
+            return {}
+        ranks, joined_s = map(np.array, zip(*self.joined.values(), strict=True))
+        first_s = np.asarray(self.first_token_s)[list(self.joined)]
+        order = np.argsort(ranks, kind="stable")
+        begins = np.flatnonzero(np.diff(ranks[order], prepend=-1))
+        found = np.split(order, begins[1:])
+        found.sort(key=lambda places: int(places[0]))
+        return {int(ranks[places[0]]): (first_s[places], joined_s[places]) for places in found}
 
     @property
     def decode_steps(self) -> int:
@@ -127,10 +138,19 @@ class ServingLog:
 
     @property
     def arrived_s(self) -> NDArray[np.float64]:
-        """`arrival_s` as an array."""
+        """`arrival_s` as an array, not to be written to."""
         import numpy as np
 
+        if self.arrival_s is self.requests.arrival_s:
+            return self._known_s
         return np.asarray(self.arrival_s, dtype=float)
+
+    @cached_property
+    def _known_s(self) -> NDArray[np.float64]:
+        """The arrivals that are known in advance."""
+        import numpy as np
+
+        return np.asarray(self.requests.arrival_s, dtype=float)
 
     @property
     def completed(self) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from simsys.serving.engine_log import move
@@ -33,6 +34,8 @@ class StepRuns:
 
     def __init__(self, rank: int, start: int, columns: Sequence[NDArray[Any]]) -> None:
         self.rank, self.start = rank, start
+        self.places = {rank: slice(0, len(columns[0]))}
+        """Where the entries of each replica are among these, by its first rank."""
         self._columns = columns
 
     def __len__(self) -> int:
@@ -101,7 +104,7 @@ class StepRuns:
 
 
 class JoinedRuns(StepRuns):
-    """Entries of several replicas.
+    """Entries of several replicas, or of one.
 
     Args:
         parts: The entries of each.
@@ -110,12 +113,22 @@ class JoinedRuns(StepRuns):
     def __init__(self, parts: Sequence[StepRuns]) -> None:
         import numpy as np
 
-        self.rank, self.start = -1, 0
-        for name in ("started_s", "count", "decode_tokens", "prompt_tokens", "first_s", "growth_s"):
-            setattr(self, name, np.concatenate([getattr(part, name) for part in parts]))
+        columns = [np.concatenate(column) for column in zip(*(part._columns for part in parts), strict=True)]
+        super().__init__(parts[0].rank if len(parts) == 1 else -1, 0, columns)
+        self.places = {part.rank: slice(end - len(part), end) for part, end in zip(parts, _ends(parts), strict=True)}
 
-    def __len__(self) -> int:
-        return self.count.size
+    def part(self, rank: int) -> StepRuns:
+        """The entries of one of them."""
+        place = self.places[rank]
+        part = StepRuns(rank, 0, [column[place] for column in self._columns])
+        for name in ("started_s", "count", "decode_tokens", "prompt_tokens", "first_s", "growth_s", "ended_s"):
+            setattr(part, name, getattr(self, name)[place])
+        return part
+
+
+def _ends(parts: Sequence[StepRuns]) -> Iterator[int]:
+    """Where the entries of each end among all."""
+    return accumulate(map(len, parts))
 
 
 class StepLog:
@@ -123,12 +136,12 @@ class StepLog:
 
     def __init__(self) -> None:
         self._told: dict[int, list[array[Any]]] = {}
-        self._few: list[StepRuns] = []  # all entries with cached results, if they are few
-        self._joined: JoinedRuns | None = None  # the same in one
+        self._joined: JoinedRuns | None = None  # all entries with what was computed of them, if they are few
+        self._few: dict[int, StepRuns] = {}  # the same, by replica
 
     def add(self, rank: int, runs: Sequence[float]) -> None:
         """Record multi-step runs of the replica with this first rank, as in `Probe.steps`."""
-        self._few.clear()
+        self._joined = None
         if rank not in self._told:
             self._told[rank] = _columns()
         move(runs, self._told[rank])
@@ -144,8 +157,7 @@ class StepLog:
     def blocks(self, rank: int | None = None, size: int = 0) -> Iterator[StepRuns]:
         """The entries in batches, of one replica or of all in sequence, in the order of reports."""
         if rank is None and not size and len(self) <= BLOCK:
-            self._few = self._few or [self.of(each) for each in self.ranks]
-            yield from self._few
+            yield from map(self.of, self.ranks)
             return
         size = size or BLOCK
         for each in self.ranks if rank is None else (rank,):
@@ -155,16 +167,25 @@ class StepLog:
 
     def together(self) -> Iterator[StepRuns]:
         """The entries of all replicas in batches: if they are few, one; else as `blocks`."""
-        if len(self) > BLOCK or len(self._told) < 2:
+        if (joined := self._all()) is None:
             yield from self.blocks()
-            return
-        if self._joined is None or len(self._joined) < len(self):
-            self._joined = JoinedRuns(list(self.blocks()))
-        yield self._joined
+        else:
+            yield joined
 
     def of(self, rank: int) -> StepRuns:
         """All entries of a replica."""
-        return StepRuns(rank, 0, self._views(rank))
+        joined = self._all()
+        if joined is None or rank not in joined.places:
+            return StepRuns(rank, 0, self._views(rank))
+        if rank not in self._few:
+            self._few[rank] = joined.part(rank)
+        return self._few[rank]
+
+    def _all(self) -> JoinedRuns | None:
+        """The entries of all replicas, if there are any, and few."""
+        if self._joined is None and 0 < len(self) <= BLOCK:
+            self._joined, self._few = JoinedRuns([StepRuns(each, 0, self._views(each)) for each in self.ranks]), {}
+        return self._joined
 
     def between(self, since_s: float, until_s: float) -> StepLog:
         """The entries that started in a time."""

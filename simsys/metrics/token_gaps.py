@@ -6,7 +6,6 @@ prompts only, for copies of caches, for the transfer of its KV cache, or for rec
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -40,7 +39,7 @@ class Lost(NamedTuple):
     again_s: float
 
 
-NONE_MOVED: Mapping[int, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({})
+NONE_MOVED: Mapping[int, tuple[np.ndarray, np.ndarray]] = MappingProxyType({})
 
 
 class TokenGaps:
@@ -59,7 +58,7 @@ class TokenGaps:
         steps: StepLog,
         engines: Mapping[int, EngineLog],
         lost: Sequence[Lost],
-        moved: Mapping[int, tuple[Sequence[float], Sequence[float]]] = NONE_MOVED,
+        moved: Mapping[int, tuple[np.ndarray, np.ndarray]] = NONE_MOVED,
     ) -> None:
         import numpy as np
 
@@ -73,11 +72,12 @@ class TokenGaps:
             since_s, until_s, count = np.array(log.waits).reshape(-1, 3).T
             weight = count.astype(np.int64)
             if rank in moved:  # sequences that joined at the start of a pause have waited for longer
-                new = Counter(moved[rank][1])
-                weight -= np.array([new[time_s] for time_s in since_s.tolist()], dtype=np.int64)
+                joined_s = np.sort(moved[rank][1])
+                begin, end = (np.searchsorted(joined_s, since_s, side=side) for side in ("left", "right"))
+                weight -= end - begin
             waits.append((rank, since_s, until_s, weight, False))
         for rank, times in moved.items():
-            first_s, joined_s = map(np.array, times)
+            first_s, joined_s = times
             waits.append((rank, first_s, joined_s, np.ones(first_s.size, dtype=np.int64), True))
         found = [self._of_waits(*wait) for wait in waits if wait[1].size]
         self.seconds = np.concatenate([np.array([part for part, _ in parts]), *(each[0] for each in found)])
@@ -102,12 +102,17 @@ class TokenGaps:
 
     def late_in(self, runs: StepRuns) -> tuple[np.ndarray, np.ndarray] | None:
         """Indices of runs with longer gaps at the end of their first step, and numbers of gaps; None without any."""
-        found = self.late.get(runs.rank)
-        if found is None:
-            return None
-        place, many = found
-        inside = (place >= runs.start) & (place < runs.start + len(runs))
-        return place[inside] - runs.start, many[inside]
+        import numpy as np
+
+        places, numbers = list[np.ndarray](), list[np.ndarray]()
+        for rank, here in runs.places.items():
+            if rank in self.late:
+                place, many = self.late[rank]
+                place = place - runs.start
+                inside = (place >= 0) & (place < here.stop - here.start)
+                places.append(place[inside] + here.start)
+                numbers.append(many[inside])
+        return (np.concatenate(places), np.concatenate(numbers)) if places else None
 
     def _of_waits(
         self, rank: int, since_s: np.ndarray, until_s: np.ndarray, weight: np.ndarray, whenever: bool
