@@ -8,10 +8,11 @@ number of tokens (`mean_growth.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from simsys.metrics.engine_notes import EngineNotes, add_at
+from simsys.metrics.grouping import grouped
 from simsys.metrics.mean_growth import not_yet_grown
 from simsys.metrics.step_log import BLOCK, StepLog
 
@@ -22,23 +23,42 @@ if TYPE_CHECKING:
 
 CELLS = 1 << 17
 """Runs times remainders that are looked at together: few enough to stay in a processor's cache."""
+MOST_SHORT = 2**15 - 1
+"""Largest number of two bytes, which numpy sorts by counting."""
 AT_ONCE = 1 << 13
 """Runs times places of steps that are looked at first, though some runs have fewer steps: calls cost more."""
 
 
-def blocks_in_use(log: EngineLog, steps: StepLog, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def changes_of_blocks(logs: Mapping[int, EngineLog], steps: StepLog) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Times and amounts of changes of the KV blocks in use, which are means from each record of an engine to the next.
+
+    Args:
+        logs: Records of the caches of engines, by the first rank of each.
+        steps: All steps.
+    """
+    import numpy as np
+
+    told = {rank: log for rank, log in logs.items() if len(log.notes[0]) > 1}
+    taken_later = _not_yet_taken(told, steps)
+    for rank, log in told.items():
+        last = 0.0
+        for times_s, held in _in_use(log, steps, rank, taken_later.pop(rank)):
+            yield times_s, np.diff(held, prepend=last)
+            last = held[-1]
+
+
+def _in_use(log: EngineLog, steps: StepLog, rank: int, late: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Times of the records of an engine, and the mean from each record to the next; in batches.
 
     Args:
         log: Records of its cache.
         steps: All steps.
         rank: Its first rank.
+        late: Blocks not yet taken by decoding, as of `_not_yet_taken`.
     """
     import numpy as np
 
-    times_s = np.asarray(log.notes[0])
-    block_s = _not_yet_taken(times_s, log, steps, rank)
-    np.negative(block_s, out=block_s)
+    times_s, block_s = np.asarray(log.notes[0]), np.negative(late)
     if log.chunks:
         block_s += _taken_by_prompts(times_s, log, steps, rank)
     for start in range(0, times_s.size, BLOCK):
@@ -55,14 +75,20 @@ class Growth:
     """Number of sequences that allocate a block by step, as they start and stop decoding.
 
     Args:
-        log: Records of an engine.
+        logs: Records of engines, of equal block sizes.
+        begins: The number that the first step of each has, a multiple of the block size; above all of those before.
     """
 
-    def __init__(self, log: EngineLog) -> None:
+    def __init__(self, logs: Sequence[EngineLog], begins: Sequence[int]) -> None:
         import numpy as np
 
-        self._size = log.cache.block_size
-        remainder, joined, left = map(np.asarray, log.growth)
+        self._size = logs[0].cache.block_size
+        remainder = np.concatenate([log.growth[0] for log in logs])
+        joined, left = (
+            np.concatenate([log.growth[column] for log in logs]).astype(np.int64)
+            + np.repeat(begins, [len(log.growth[column]) for log in logs])
+            for column in (1, 2)
+        )
         order = np.argsort(joined, kind="stable")
         self._changes = (1, joined[order], remainder[order]), (-1, left, remainder)  # sequences leave in order
         self._seen = -1  # the last step of which changes are counted
@@ -87,34 +113,79 @@ class Growth:
         return due.T
 
 
-def _not_yet_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
-    """By record, blocks allocated by decoding in its run, times the seconds from the start of the run until then."""
+def _not_yet_taken(logs: Mapping[int, EngineLog], steps: StepLog) -> dict[int, np.ndarray]:
+    """By first rank of an engine and record, blocks that decoding allocates, times the seconds until it does.
+
+    They are those allocated in the run of the record, and the time is from the start of the run until then.
+    """
     import numpy as np
 
-    if log.mean_growth:
-        return not_yet_grown(times_s, log, steps, rank)
-    if not log.growth[0]:
-        return _evenly_taken(times_s, log, steps, rank)
-    block_s = np.zeros(times_s.size)
-    growth, passed = Growth(log), 0
-    for runs in steps.blocks(rank, max(1, CELLS // log.cache.block_size)):
-        decoding = np.flatnonzero(runs.decode_tokens > 0)
-        if not decoding.size:
-            continue
-        count, started_s = runs.count[decoding], runs.started_s[decoding]
-        after = passed + np.cumsum(count)
-        before, passed = after - count, int(after[-1])
-        note = np.searchsorted(times_s, started_s, side="right") - 1
-        late = _waits(
-            growth.due(before),
-            before,
-            count,
-            started_s - times_s[note],
-            runs.first_s[decoding],
-            runs.growth_s[decoding],
-        )
-        add_at(block_s, note, late)
-    return block_s
+    late_s: dict[int, np.ndarray] = {}
+    growing: dict[int, EngineLog] = {}
+    for rank, log in logs.items():
+        if log.mean_growth:
+            late_s[rank] = not_yet_grown(np.asarray(log.notes[0]), log, steps, rank)
+        elif log.growth[0]:
+            growing[rank], late_s[rank] = log, np.zeros(len(log.notes[0]))
+        else:
+            late_s[rank] = _evenly_taken(np.asarray(log.notes[0]), log, steps, rank)
+    if growing:
+        _add_allocations(late_s, growing, steps)
+    return late_s
+
+
+def _add_allocations(late_s: Mapping[int, np.ndarray], logs: Mapping[int, EngineLog], steps: StepLog) -> None:
+    """Add what `_not_yet_taken` says of engines that note which sequences allocate blocks.
+
+    The steps of all engines have numbers one after another, so that several engines are looked at together.
+    """
+    import numpy as np
+
+    size = next(iter(logs.values())).cache.block_size
+    most, begins = max(1, CELLS // size), [0]
+    for rank in logs:
+        passed = begins[-1] + sum(int(runs.count[runs.decode_tokens > 0].sum()) for runs in steps.blocks(rank))
+        begins.append(-(-passed // size) * size)
+    growth = Growth(list(logs.values()), begins[:-1])
+    for group in grouped(_decoding(logs, steps, begins, most), lambda part: part.note.size, most):
+        before, *others = map(np.concatenate, zip(*(part.numbers for part in group), strict=True))
+        late = _waits(growth.due(before), before, *others)
+        ends = np.cumsum([part.note.size for part in group])
+        for part, amounts in zip(group, np.split(late, ends[:-1]), strict=True):
+            add_at(late_s[part.rank], part.note, amounts)
+
+
+class _Decoding(NamedTuple):
+    """Runs of an engine with decoding sequences.
+
+    Args:
+        rank: The first rank of the engine.
+        note: The last record before each run.
+        numbers: Steps before each run and in it, seconds from the record until it begins, the duration of its first
+            step, and by how much each of its steps is longer than the one before.
+    """
+
+    rank: int
+    note: np.ndarray
+    numbers: tuple[np.ndarray, ...]
+
+
+def _decoding(logs: Mapping[int, EngineLog], steps: StepLog, begins: Sequence[int], most: int) -> Iterator[_Decoding]:
+    """Runs with decoding sequences, some of an engine at a time, with the steps before its first one."""
+    import numpy as np
+
+    for (rank, log), passed in zip(logs.items(), begins, strict=False):
+        times_s = np.asarray(log.notes[0])
+        for runs in steps.blocks(rank, most):
+            decoding = np.flatnonzero(runs.decode_tokens > 0)
+            if not decoding.size:
+                continue
+            count, started_s = runs.count[decoding], runs.started_s[decoding]
+            after = passed + np.cumsum(count)
+            note = np.searchsorted(times_s, started_s, side="right") - 1
+            offset_s, passed = started_s - times_s[note], int(after[-1])
+            numbers = after - count, count, offset_s, runs.first_s[decoding], runs.growth_s[decoding]
+            yield _Decoding(rank, note, numbers)
 
 
 def _evenly_taken(times_s: np.ndarray, log: EngineLog, steps: StepLog, rank: int) -> np.ndarray:
@@ -144,7 +215,8 @@ def _waits(
 
     waits, runs, size = np.zeros(count.size), due.shape[0], due.shape[1]
     flat = due.T.reshape(-1)  # by remainder, as it is in memory
-    order = np.argsort(-count, kind="stable")
+    places = np.minimum(count, size + 1).astype("int16" if size < MOST_SHORT else "int64")
+    order = np.argsort(-places, kind="stable")
     steps, count, offset_s, first_s, growth_s = (each[order] for each in (steps, count, offset_s, first_s, growth_s))
     long = int(np.count_nonzero(count > size))
     first, end = 0, max(1, AT_ONCE // count.size)

@@ -7,10 +7,11 @@ intervals give the mean of the run, and Little's law holds exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from simsys.metrics.cache_use import blocks_in_use
+from simsys.metrics.cache_use import changes_of_blocks
+from simsys.metrics.grouping import grouped
 from simsys.metrics.step_log import BLOCK
 from simsys.metrics.token_rate import tokens_per_interval
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
     from simsys.metrics.serving_log import ServingLog
 
+Changes: TypeAlias = "tuple[np.ndarray, np.ndarray]"
+"""Times at which something changes, and by how much."""
+MOST = 4 * BLOCK
+"""Changes and intervals that are looked at together."""
 POINTS = 1000
 """Largest number of intervals, for a picture."""
 
@@ -58,23 +63,35 @@ class Timeline:
         """Mean in each interval of what begins at 0 and changes at some times, in any order, by some amounts."""
         import numpy as np
 
-        mean = np.zeros(self.count)
-        for start in range(0, times_s.size, BLOCK):
-            part = slice(start, start + BLOCK)
-            amounts = changes[part] if isinstance(changes, np.ndarray) else np.full(times_s[part].size, changes)
-            mean += self._mean(times_s[part], amounts)
-        return mean
+        if not isinstance(changes, np.ndarray):
+            changes = np.full(times_s.size, changes)
+        parts = (slice(start, start + BLOCK) for start in range(0, times_s.size, BLOCK))
+        return self.mean_of_all((times_s[part], changes[part]) for part in parts)
 
-    def _mean(self, times_s: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    def mean_of_all(self, parts: Iterable[Changes]) -> np.ndarray:
+        """The sum of the means of several things that change, as of `mean`, added one after another."""
         import numpy as np
 
+        mean = np.zeros(self.count)
+        for group in grouped(parts, lambda part: part[0].size + self.count, MOST):
+            for each in self._means(group):
+                mean += each
+        return mean
+
+    def _means(self, parts: Sequence[Changes]) -> np.ndarray:
+        """The mean of each thing in each interval, a row for each thing."""
+        import numpy as np
+
+        times_s, changes = map(np.concatenate, zip(*parts, strict=True))
+        row = np.repeat(np.arange(len(parts)) * self.count, [times_s.size for times_s, _ in parts])
         place = (times_s / self.width_s).astype(np.int64)
         inside = place < self.count
         place, changes = place[inside], changes[inside]
         left_s = (self.time_s + self.length_s)[place] - times_s[inside]
-        level = np.cumsum(np.bincount(place, changes, self.count))
-        before = np.concatenate([[0.0], level[:-1]])
-        mean: np.ndarray = before + np.bincount(place, changes * left_s, self.count) / self.length_s
+        place += row[inside]
+        shape = len(parts), self.count
+        mean: np.ndarray = np.bincount(place, changes * left_s, math.prod(shape)).reshape(shape) / self.length_s
+        mean[:, 1:] += np.cumsum(np.bincount(place, changes, math.prod(shape)).reshape(shape), axis=1)[:, :-1]
         return mean
 
     def sums(self, times_s: np.ndarray, amounts: np.ndarray | None = None) -> np.ndarray:
@@ -158,21 +175,18 @@ def _batches(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:
     """Sequences of the steps that are under way, none when there is no step, and blocks of the KV cache in use."""
     import numpy as np
 
-    decoding, blocks = np.zeros(times.count), np.zeros(times.count)
-    for runs in log.steps.blocks():
-        ends_s = np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s
-        tokens = runs.decode_tokens.astype(float)
-        decoding += times.mean(ends_s, np.concatenate([tokens, -tokens]))
-    for rank, engine_log in log.engine_logs.items():
-        if len(engine_log.notes[0]) < 2:
-            continue
-        in_use, last = np.zeros(times.count), 0.0
-        for times_s, held in blocks_in_use(engine_log, log.steps, rank):
-            in_use += times.mean(times_s - log.starts_s, np.diff(held, prepend=last))
-            last = held[-1]
-        blocks += in_use
-    columns = {"batch_size": _clean(decoding)}
-    return columns | {"kv_cache_usage": _clean(blocks) / log.kv_blocks} if log.kv_blocks else columns
+    decoding = (
+        (
+            np.concatenate([runs.started_s, runs.ended_s]) - log.starts_s,
+            np.concatenate([runs.decode_tokens, -runs.decode_tokens]).astype(float),
+        )
+        for runs in log.steps.blocks()
+    )
+    columns = {"batch_size": _clean(times.mean_of_all(decoding))}
+    if not log.kv_blocks:
+        return columns
+    held = ((times_s - log.starts_s, changes) for times_s, changes in changes_of_blocks(log.engine_logs, log.steps))
+    return columns | {"kv_cache_usage": _clean(times.mean_of_all(held)) / log.kv_blocks}
 
 
 def _prefix_hits(log: ServingLog, times: Timeline) -> Mapping[str, np.ndarray]:

@@ -161,6 +161,9 @@ class StepLog:
             return
         size = size or BLOCK
         for each in self.ranks if rank is None else (rank,):
+            if len(self._told.get(each, _columns())[0]) <= size:
+                yield self.of(each)
+                continue
             columns = self._views(each)
             for start in range(0, len(columns[0]), size):
                 yield StepRuns(each, start, [column[start : start + size] for column in columns])
