@@ -199,6 +199,8 @@ def _preempted(log: ServingLog) -> float:
 
 def _prompts(log: ServingLog) -> float:
     """Mean extra seconds of decoding sequences in steps with prompts, over steps without."""
+    import numpy as np
+
     plain_s = plain = mixed_s = mixed = 0.0
     for runs in log.steps.blocks():
         each_s, tokens = (runs.first_s + runs.last_s) / 2, runs.count * runs.decode_tokens
@@ -207,7 +209,7 @@ def _prompts(log: ServingLog) -> float:
         mixed_s, mixed = mixed_s + float((each_s * tokens)[prompts].sum()), mixed + float(tokens[prompts].sum())
     if not plain or not mixed:
         return 0.0
-    began = sum(each >= 0.0 for each in log.first_token_s)
+    began = int(np.count_nonzero(np.asarray(log.first_token_s) >= 0.0))
     return max(0.0, mixed_s - mixed * plain_s / plain) / began
 
 

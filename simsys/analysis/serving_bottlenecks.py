@@ -20,13 +20,15 @@ WAITING = 0.5
 
 def serving_bottlenecks(result: RunResult) -> Iterator[Bottleneck]:
     """Those of one job that serves."""
+    import numpy as np
+
     queueing = _given_up(result) or _backlog(result) or _waiting(result)
     if queueing is not None:
         yield queueing
     if queueing is not None and result.metrics["gpu_utilization"] > COMPUTE_BUSY:
         # A GPU that decodes a single sequence is busy too, so busy GPUs alone are no bottleneck.
         yield _compute(result)
-    preempted = sum(count > 0 for count in result.rows["preemptions"])
+    preempted = int(np.count_nonzero(np.asarray(result.rows["preemptions"])))
     if preempted and preempted / len(result.rows["preemptions"]) > PREEMPTED:
         yield _memory(result, preempted)
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.offered_load import load_metrics
 from simsys.metrics.serving_log import ServingLog
@@ -205,7 +204,7 @@ def _latencies(log: ServingLog, times: Latencies) -> dict[str, float | None]:
 
 
 def _gaps(log: ServingLog) -> dict[str, float | None]:
-    gaps = Gaps(log.steps, log.gaps)
+    gaps = log.between_tokens
     if not gaps.total:
         return dict.fromkeys(_keys("itl"))
     return _figures("itl", [gaps.mean_s, gaps.std_s(), *gaps.percentiles_s(PERCENTILES)])

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import accumulate, chain, compress
 from typing import TYPE_CHECKING, Any
 
+from simsys.metrics.gaps import Gaps
 from simsys.metrics.step_log import StepLog
 from simsys.metrics.table_columns import Texts, Times
 from simsys.metrics.token_gaps import Lost, TokenGaps
@@ -113,6 +114,11 @@ class ServingLog:
         found = np.split(order, begins[1:])
         found.sort(key=lambda places: int(places[0]))
         return {int(ranks[places[0]]): (first_s[places], joined_s[places]) for places in found}
+
+    @cached_property
+    def between_tokens(self) -> Gaps:
+        """The gaps between tokens of all requests; to be asked for when the run has ended."""
+        return Gaps(self.steps, self.gaps)
 
     @property
     def decode_steps(self) -> int:
@@ -240,8 +246,8 @@ class ServingLog:
             "first_token_s": Times(self.first_token_s),
             "finished_s": Times(self.finished_s),
             "preemptions": self.preemptions,
-            "state": Texts(len(self.requests), self._state),
-            "reason": Texts(len(self.requests), self.reason),
+            "state": Texts(len(self.requests), self._state, COMPLETED, self._not_completed),
+            "reason": Texts(len(self.requests), self.reason, "", self._with_reason),
             **of,
         }
         if not requests.attempt:
@@ -250,6 +256,18 @@ class ServingLog:
         columns |= {"request": [number - 1 for number in numbers], "attempt": requests.attempt}
         kept = [row for row, attempt in enumerate(requests.attempt) if not attempt or self.arrival_s[row] >= 0.0]
         return {name: [column[row] for row in kept] for name, column in columns.items()}
+
+    def _not_completed(self, requests: range) -> list[int]:
+        """Those of some requests that were not completed."""
+        import numpy as np
+
+        numbers = np.asarray(requests)
+        rest: list[int] = numbers[np.asarray(self.finished_s)[numbers] < 0.0].tolist()
+        return rest
+
+    def _with_reason(self, requests: range) -> Sequence[int]:
+        """Those of some requests that may have been rejected or cancelled."""
+        return requests if self.rejected or self.cancelled else ()
 
     def _state(self, request: int) -> str:
         if self.finished_s[request] >= 0.0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import eq
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -60,10 +60,18 @@ class Texts(Made[str]):
     Args:
         count: How many.
         text: Makes one, by its place.
+        usual: The text of most places.
+        others: Those of some places that may have another text than the usual one; by default all.
     """
 
-    def __init__(self, count: int, text: Callable[[int], str]) -> None:
-        self._places, self._text = range(count), text
+    def __init__(
+        self,
+        count: int,
+        text: Callable[[int], str],
+        usual: str = "",
+        others: Callable[[range], Iterable[int]] = iter,
+    ) -> None:
+        self._places, self._text, self._usual, self._others = range(count), text, usual, others
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -71,7 +79,11 @@ class Texts(Made[str]):
     def __getitem__(self, place: slice) -> list[str]: ...
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
-            return list(map(self._text, self._places[place]))
+            places = self._places[place]
+            texts = [self._usual] * len(places)
+            for each in self._others(places):
+                texts[places.index(each)] = self._text(each)
+            return texts
         return self._text(self._places[place])
 
     def __iter__(self) -> Iterator[str]:

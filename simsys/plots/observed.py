@@ -17,7 +17,6 @@ from simsys.config.experiment import SimulationConfig
 from simsys.contents.latencies import distribution
 from simsys.errors import SimsysError
 from simsys.executors import Links, combination
-from simsys.metrics.gaps import Gaps
 from simsys.metrics.result import RunResult
 from simsys.model.batch import Batch, attention_pairs
 from simsys.model.work import forward_work
@@ -74,7 +73,7 @@ def observed(config: SimulationConfig, result: RunResult) -> Observation:
 def _gaps(result: RunResult) -> dict[str, Table]:
     """The distribution of the gaps between tokens."""
     log = result.requests
-    if log is None or not (gaps := Gaps(log.steps, log.gaps)).total:
+    if log is None or not (gaps := log.between_tokens).total:
         return {}
     points = distribution(sorted((1e3 * gaps.sample_s()).tolist()))
     return {"gaps": {"itl_ms": [ms for ms, _ in points], "share_percent": [share for _, share in points]}}

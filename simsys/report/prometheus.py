@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from simsys.metrics.engine_notes import EngineNotes
-from simsys.metrics.gaps import Gaps
 from simsys.metrics.latencies import Latencies
 from simsys.metrics.result import RunResult
 from simsys.metrics.serving_log import ServingLog
@@ -152,7 +151,7 @@ def _histograms(result: RunResult) -> Iterator[tuple[str, str, Histogram]]:
     begun = first_s >= 0.0
     ttft_s = first_s[begun] - np.asarray(log.arrival_s, dtype=float)[begun]
     yield "vllm:time_to_first_token_seconds", "Time to first token.", Histogram.of(ttft_s, TTFT_S)
-    gaps = Gaps(log.steps, log.gaps)
+    gaps = log.between_tokens
     between = Histogram(TOKEN_S, gaps.at_most(TOKEN_S), gaps.total, gaps.sum_s)
     for name in ("inter_token_latency", "time_per_output_token"):
         yield f"vllm:{name}_seconds", "Time between tokens.", between
