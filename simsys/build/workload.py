@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from itertools import accumulate, groupby, takewhile
 from pathlib import Path
+from typing import Any
 
 from simsys.build.cancellation import with_cancellation
 from simsys.build.distributions import draw_arrivals, draw_lengths, draw_times, draw_uniform, draw_weighted
@@ -90,19 +91,14 @@ def _drawn(workload: WorkloadConfig, seed: int, folder: Path) -> RequestTable:
     groups, group_tokens = prefixes_of(workload, len(turns), seed, folder)
     returned = returned_of(workload, outputs, thoughts)
     prompts = whole_prompts(prompts, returned, turns, [group_tokens[group] for group in groups])
-    session, turn, after = turn_columns(turns)
-    table = RequestTable(
-        [starts[number] for number in session],
-        prompts,
-        outputs,
-        hash_ids=block_ids(prompts, turns, groups, group_tokens, workload.hash_block_size),
-        hash_block_tokens=workload.hash_block_size,
-    )
-    table = with_thoughts(workload, table, thoughts)
-    if sessions is None:
-        return table
-    think_s = between_turns(draw_times(sessions.think_time, count, seed, "sessions.think_time"), after)
-    return replace(table, session=session, turn=turn, after=after, think_s=think_s)
+    ids = block_ids(prompts, turns, groups, group_tokens, workload.hash_block_size)
+    columns: dict[str, Any] = {"hash_ids": ids, "hash_block_tokens": workload.hash_block_size}
+    if sessions is not None:
+        session, turn, after = turn_columns(turns)
+        starts = [starts[number] for number in session]
+        think_s = between_turns(draw_times(sessions.think_time, count, seed, "sessions.think_time"), after)
+        columns |= {"session": session, "turn": turn, "after": after, "think_s": think_s}
+    return with_thoughts(workload, RequestTable(starts, prompts, outputs, **columns), thoughts)
 
 
 def _in_time(workload: WorkloadConfig, starts: list[float]) -> list[float]:

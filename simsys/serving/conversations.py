@@ -74,20 +74,23 @@ def block_ids(
     if blocks > MAX_BLOCKS:
         reason = "shorten prompts, or give a larger workload.hash_block_size"
         raise UsageError(f"prompts that may be shared have {blocks:,} blocks in all, at most {MAX_BLOCKS:,}; {reason}")
+    longest = (prompt_tokens[first + count - 1] for first, count in _spans(turns) if count > 1)
+    numbers = tuple(range(sum(tokens // block_tokens for tokens in chain(group_tokens, longest))))
     shared: list[tuple[int, ...]] = []
     unused = 0
     for tokens in group_tokens:
-        shared.append(tuple(range(unused, unused + tokens // block_tokens)))
+        shared.append(numbers[unused : unused + tokens // block_tokens])
         unused = unused + len(shared[-1])
     ids: list[tuple[int, ...]] = []
     for group, (first, count) in zip(groups, _spans(turns), strict=True):
         if count == 1:
             ids.append(shared[group])
             continue
-        own = prompt_tokens[first + count - 1] // block_tokens - len(shared[group])
-        whole = (*shared[group], *range(unused, unused + own))
+        ends = [tokens // block_tokens for tokens in prompt_tokens[first : first + count]]
+        own = ends[-1] - len(shared[group])
+        whole = shared[group] + numbers[unused : unused + own]
         unused += own
-        ids += [whole[: prompt_tokens[request] // block_tokens] for request in range(first, first + count)]
+        ids += [whole[:end] for end in ends]
     return ids
 
 

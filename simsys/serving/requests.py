@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import le
+from operator import gt, le
 
 from simsys.errors import UsageError
 from simsys.model.image_grids import ImageWork
@@ -158,8 +158,11 @@ class RequestTable:
     def _check_hash_ids(self) -> None:
         if self.hash_ids and self.hash_block_tokens < 1:
             raise UsageError(f"hash_block_tokens must be at least 1 with hash_ids, not {self.hash_block_tokens}")
+        most = [tokens // self.hash_block_tokens for tokens in self.prompt_tokens] if self.hash_ids else []
+        if not any(map(gt, map(len, self.hash_ids), most)):
+            return
         for index, ids in enumerate(self.hash_ids):
-            if len(ids) * self.hash_block_tokens > self.prompt_tokens[index]:
+            if len(ids) > most[index]:
                 raise UsageError(
                     f"request {index} has {len(ids)} hash_ids of {self.hash_block_tokens} tokens, more than its prompt"
                     f" of {self.prompt_tokens[index]} tokens"
