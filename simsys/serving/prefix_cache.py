@@ -58,12 +58,20 @@ class PrefixCache(PagedKVCache):
         sequences: The sequences.
         chains: Block ids of the requests.
         id_tokens: Tokens per id, at least `block_size`.
+        shares: Whether any chain has an id; by default it is looked up.
     """
 
     __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "tree")
 
     def __init__(
-        self, num_blocks: int, block_size: int, sequences: Sequences, chains: Sequence[Chain], id_tokens: int
+        self,
+        num_blocks: int,
+        block_size: int,
+        sequences: Sequences,
+        chains: Sequence[Chain],
+        id_tokens: int,
+        *,
+        shares: bool | None = None,
     ) -> None:
         super().__init__(num_blocks, block_size)
         self._sequences, self._chains, self._id_tokens = sequences, chains, id_tokens
@@ -71,7 +79,7 @@ class PrefixCache(PagedKVCache):
         self._returning = -1
         self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
         self.tree = PrefixTree(num_blocks, block_size, id_tokens)
-        self.looks_up, self.shares = True, any(chains)
+        self.looks_up, self.shares = True, any(chains) if shares is None else shares
 
     def _begin_to_share(self) -> None:
         """From now on something can be found; so far blocks were counted, and nothing more."""

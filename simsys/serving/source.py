@@ -66,11 +66,13 @@ class Source:
         api: ApiServer | None = None,
         elsewhere: Sequence[Engine] = (),
     ) -> None:
+        import numpy as np
+
         self._env, self._requests, self._router, self._probes = env, requests, router, probes
         self._late_s, self._api = late_s, api
         self._arrival_s: Sequence[float] = requests.arrival_s
         if late_s:
-            self._arrival_s = array("d", [time_s + late_s for time_s in requests.arrival_s])
+            self._arrival_s = array("d", (np.asarray(requests.arrival_s) + late_s).tobytes())
         self.ended = Event(env)
         """Fires when all requests have ended, or when no more are to come."""
         self._left = len(requests)

@@ -47,7 +47,9 @@ class PrefixCaching(Variant):
         if pool.only_decodes and not decodes(setup):
             return None
         block_tokens = setup.settings.block_size
-        return PrefixCache(pool.engine_blocks, block_tokens, sequences, *setup.chains)
+        # With many replicas, it takes long to look for an id in all chains for each of them.
+        shares = None if any(setup.requests.hash_ids) else False
+        return PrefixCache(pool.engine_blocks, block_tokens, sequences, *setup.chains, shares=shares)
 
 
 def decodes(setup: ServingMemory) -> bool:
