@@ -171,7 +171,8 @@ def _taken_on_s(log: ServingLog) -> np.ndarray:
     if log.joined:
         joins = np.asarray(log.requests.output_tokens) > 1
         taken_s[joins] = -1.0
-        taken_s[list(log.joined)] = [joined_s for _, joined_s in log.joined.values()]
+        requests, _, joined_s = log.joins
+        taken_s[requests] = joined_s
     for request, each in log.cancelled.items():  # that were not taken on have left the queue, too
         taken_s[request] = taken_s[request] if taken_s[request] >= 0.0 else each.time_s
     return np.where(taken_s < 0.0, np.nan, taken_s)

@@ -94,6 +94,15 @@ class ServingLog:
         self._token_s[request] = now_s
 
     @cached_property
+    def joins(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Requests, ranks and times of `joined`; to be asked for when the run has ended."""
+        import numpy as np
+
+        count = len(self.joined)
+        found = np.fromiter(chain.from_iterable(self.joined.values()), float, 2 * count).reshape(-1, 2)
+        return np.fromiter(self.joined, np.int64, count), found[:, 0].astype(np.int64), found[:, 1]
+
+    @cached_property
     def gaps(self) -> TokenGaps:
         """Gaps between tokens that are not just one step long; to be asked for when the run has ended."""
         return TokenGaps(self.steps, self.engine_logs, self.lost, self._moved())
@@ -107,8 +116,8 @@ class ServingLog:
 
         if not self.joined:
             return {}
-        ranks, joined_s = map(np.array, zip(*self.joined.values(), strict=True))
-        first_s = np.asarray(self.first_token_s)[list(self.joined)]
+        requests, ranks, joined_s = self.joins
+        first_s = np.asarray(self.first_token_s)[requests]
         order = np.argsort(ranks, kind="stable")
         begins = np.flatnonzero(np.diff(ranks[order], prepend=-1))
         found = np.split(order, begins[1:])
