@@ -194,7 +194,7 @@ class EngineProfile(Profile):
     cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
 
     def of_a_sequence(self, stream_interval: int) -> float:
-        """Mean overhead of one sequence in one step (s), if every so many of its tokens are sent at once."""
+        """Mean overhead of one sequence in one step (s), with `stream_interval` tokens of it sent at once."""
         return self.per_sequence + (self.per_output or 0.0) / stream_interval
 
     def decodes_early(self, release: str, gpu: GpuProfile) -> bool:

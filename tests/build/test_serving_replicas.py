@@ -36,10 +36,12 @@ def scenario(lod: str = "medium", tensor: int = 1, **sections: Any) -> Simulatio
     return SimulationConfig(**given)
 
 
-def disaggregated(lod: str = "medium", tensor: int = 1, **simulation: Any) -> RunResult:
+def disaggregated(lod: str = "medium", tensor: int = 1, rate: str = "20 req/s", **simulation: Any) -> RunResult:
     each = 4 // tensor // 2
     serving = {"disaggregated": {"prefill_replicas": each, "decode_replicas": each}}
-    return simulate(scenario(lod, tensor, serving=serving, simulation={"lod": lod, **simulation}))
+    workload = {**WORKLOAD, "arrivals": {"kind": "poisson", "rate": rate}}
+    sections = {"serving": serving, "workload": workload, "simulation": {"lod": lod, **simulation}}
+    return simulate(scenario(lod, tensor, **sections))
 
 
 @pytest.mark.parametrize("tensor", [1, 2])
@@ -57,7 +59,12 @@ def test_every_cache_is_sent_once_and_counted(tensor: int) -> None:
 
 def test_the_levels_agree_where_only_caches_are_on_the_links() -> None:
     """Prompts that end with the same step send their caches at once, which share the links of their replica."""
-    high, medium, idle = disaggregated("high"), disaggregated("medium"), disaggregated(occupy_links=False)
+    rate = "30 req/s"
+    high, medium, idle = (
+        disaggregated("high", rate=rate),
+        disaggregated(rate=rate),
+        disaggregated(rate=rate, occupy_links=False),
+    )
     for name in ("finished_s", "first_token_s", "admitted_s"):
         assert high.rows[name] == pytest.approx(medium.rows[name], rel=1e-9)
     name = "mean_kv_transfer_ms"
