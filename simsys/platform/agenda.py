@@ -20,8 +20,9 @@ from simpy.events import Event
 from simsys.platform.events import Clock, withdraw
 
 Key = list[Any]
-"""Time, priority and number of an entry, whether this is its time still, and its `happen`: a list, as the first of the
-heap is used again."""
+"""Time, priority and number of an entry, whether the entry is still due then, and its `happen`.
+
+It is a list, since the first key of the heap is used again."""
 
 
 class Due(Protocol):
