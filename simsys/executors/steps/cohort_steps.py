@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from simpy.events import Event
 
@@ -15,7 +15,8 @@ from simsys.parallel.lockstep import LockStep
 from simsys.platform.events import At
 from simsys.starter import Drafting
 
-Pass = Callable[[Forward], Event]
+Together = Callable[[Sequence[Forward]], Event]
+"""Carries out passes of several teams that begin now; the event fires at the end of the last."""
 
 
 class CohortSteps(Cohort):
@@ -25,12 +26,12 @@ class CohortSteps(Cohort):
         core: The services of the executor.
         lockstep: The ranks and their passes.
         drafting: How each rank drafts tokens, if they do.
-        forward: Carries out a pass.
+        together: Carries out passes of several teams.
     """
 
-    def __init__(self, core: Core, lockstep: LockStep, drafting: Drafting | None, forward: Pass) -> None:
+    def __init__(self, core: Core, lockstep: LockStep, drafting: Drafting | None, together: Together) -> None:
         super().__init__(core, lockstep, drafting, 1)
-        self._pass, self._started_s = forward, 0.0
+        self._together, self._started_s = together, 0.0
         self._rounds: list[Round] = []  # of the step under way, the one under way first
 
     def begin(self, steps: int) -> None:
@@ -44,13 +45,12 @@ class CohortSteps(Cohort):
     def _begin_round(self, before_s: float) -> None:
         """The own parts of the ranks, which begin together."""
         found = self._rounds[0]
-        own = [self._pass(found.forward(each.team, "own", each.batch, before_s)) for each in found.works]
-        self._after(own, self._send)
+        self._after([found.forward(each.team, "own", each.batch, before_s) for each in found.works], self._send)
 
-    def _after(self, events: Iterable[Event], call: Callable[[Event], None]) -> None:
-        waited = self.core.env.all_of(list(events))
-        assert waited.callbacks is not None
-        waited.callbacks.append(call)
+    def _after(self, passes: Sequence[Forward], call: Callable[[Event], None]) -> None:
+        over = self._together(passes)
+        assert over.callbacks is not None
+        over.callbacks.append(call)
 
     def _send(self, event: Event) -> None:
         if not self.running:
@@ -59,15 +59,13 @@ class CohortSteps(Cohort):
         if not found.lockstep.exchange.stretches:
             self._go_on(event)
             return
-        self._after([self._pass(found.forward(self.lockstep.everyone, "exchange", found.loads()[1]))], self._work)
+        self._after([found.forward(self.lockstep.everyone, "exchange", found.loads()[1])], self._work)
 
     def _work(self, _: Event) -> None:
         if self.running:
             found = self._rounds[0]
             mean: Batch = found.loads()[0]
-            self._after(
-                [self._pass(found.forward(team, "experts", mean)) for team in self.lockstep.teams], self._go_on
-            )
+            self._after([found.forward(team, "experts", mean) for team in self.lockstep.teams], self._go_on)
 
     def _go_on(self, event: Event) -> None:
         """The next pass of the step, if there is one."""

@@ -32,7 +32,7 @@ class OccupyingPasses(TeamRuns):
 
     def forward(self, op: Forward) -> Event:
         """Occupy the team's links evenly during the pass, with the transfers of its collectives."""
-        if op.team.size == 1:
+        if self.foreseen(op.team):
             return super().forward(op)
         ended, before = Event(self.env), self._latest_pass.get(op.team)
         self._latest_pass[op.team] = ended
@@ -41,6 +41,10 @@ class OccupyingPasses(TeamRuns):
         else:  # such as a draft by the model's own layers
             before.callbacks.append(lambda _: self._pass_on(op, ended))
         return ended
+
+    def foreseen(self, team: Group) -> bool:
+        """A team of one sends nothing."""
+        return team.size == 1
 
     def _pass_on(self, op: Forward, ended: Event) -> None:
         """Begin a pass, the one before of the team having ended."""
@@ -101,5 +105,5 @@ class OccupyingPasses(TeamRuns):
         self._passing.clear()
 
     def runs_of(self, team: Group) -> type[ClosedFormRuns]:
-        """A team of one sends nothing."""
-        return OccupiedRuns if team.size > 1 else ClosedFormRuns
+        """In closed form where nothing can delay a step."""
+        return ClosedFormRuns if self.foreseen(team) else OccupiedRuns

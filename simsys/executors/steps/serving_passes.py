@@ -40,6 +40,10 @@ class ServingPasses(Component, ABC):
     def forward(self, op: Forward) -> Event:
         """Pass a batch through a model on a team."""
 
+    def together(self, ops: Sequence[Forward]) -> Event:
+        """Pass batches through models on several teams from now on; the event fires at the end of the last."""
+        return self.env.all_of([self.start(op) for op in ops])
+
     @abstractmethod
     def pipelined(self, op: Pipelined) -> Event:
         """Pass a batch through the stages of a pipeline."""
@@ -117,4 +121,4 @@ class ServingPasses(Component, ABC):
         """What carries out the steps of data-parallel ranks: with events, or at once if the exchange overlaps."""
         if lockstep.overlaps:
             return CohortRuns(self.core, lockstep, drafting, 1)
-        return CohortSteps(self.core, lockstep, drafting, self.start)
+        return CohortSteps(self.core, lockstep, drafting, self.together)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from simpy.events import Event
 
@@ -11,6 +12,7 @@ from simsys.executors.core import Core
 from simsys.executors.own_work import SERVING_AHEAD
 from simsys.executors.steps.serving_passes import ServingPasses
 from simsys.ops import Forward, Pipelined
+from simsys.parallel.layout import Group
 from simsys.platform.device import Device
 from simsys.platform.events import At
 from simsys.platform.turns import TurnServer
@@ -34,6 +36,17 @@ class SummedPasses(ServingPasses):
     def forward(self, op: Forward) -> Event:
         """The whole pass as one event."""
         return At(self.env, self._pass(op, self.env._now, op.host_s))
+
+    def together(self, ops: Sequence[Forward]) -> Event:
+        """One event for all whose ends are known."""
+        if not all([self.foreseen(op.team) for op in ops]):
+            return super().together(ops)
+        now_s = self.env._now
+        return At(self.env, max([self._pass(op, now_s, op.host_s) for op in ops]))
+
+    def foreseen(self, team: Group) -> bool:
+        """Whether the end of a pass is known at its beginning."""
+        return True
 
     def pipelined(self, op: Pipelined) -> Event:
         """All stages as one event: a stage serves batches in the order in which they were issued, as each does."""
