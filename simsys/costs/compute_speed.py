@@ -104,7 +104,6 @@ class ComputeSpeed:
         self._cost, self._launches = WorkCost(per_layer_s, launch_per_layer_s), launch_per_layer_s > 0.0
         self._represented: dict[int, Represented] = {}
         self._of_teams: dict[Group, Iterator[float]] = {}
-        self._slowest: dict[Group, DeviceSpec] = {}
         self.iterations_vary = jitter is not None
         """True if iterations with equal work may have different times."""
 
@@ -154,10 +153,4 @@ class ComputeSpeed:
 
     def team_spec(self, team: Group, start_s: float) -> DeviceSpec:
         """The slowest device of a team, for a pass that begins at a time."""
-        found = self._slowest.get(team)
-        if found is None:
-            devices = [self._devices[rank] for rank in team.ranks]
-            found = min((device.spec_at(start_s) for device in devices), key=lambda spec: spec.speed)
-            if all(device.timeline is None for device in devices):
-                self._slowest[team] = found
-        return found
+        return min((self._devices[rank].spec_at(start_s) for rank in team.ranks), key=lambda spec: spec.speed)

@@ -76,6 +76,7 @@ class Core(Clocks):
         self._joins_steps = joins_steps and self.own is None
         self._communicators: dict[Group, Communicator] = {}
         self._pass_costs: dict[tuple[ForwardPass, int, int, int], PassCost] = {}
+        self._costs_of_teams: dict[tuple[Group, ForwardPass, int], PassCost] = {}
         self._surroundings: dict[Group, int] = {}
         self._signatures: dict[tuple[object, ...], int] = {}
         self._checks: list[Callable[[], None]] = []
@@ -126,11 +127,18 @@ class Core(Clocks):
             op: The pass.
             start_s: When it begins; by default, when its first rank is ready.
         """
-        network = self.platform.network
         if start_s is None:
             start_s = self.now(op.rank)
+        key = op.team, op.plan, self.platform.epoch(start_s)
+        found = self._costs_of_teams.get(key)
+        if found is None:
+            found = self._costs_of_teams[key] = self._shared_cost(op, start_s)
+        return found
+
+    def _shared_cost(self, op: Forward, start_s: float) -> PassCost:
+        """The cost model of a pass that begins at a time, the same for all teams with equal devices and links."""
         spec = self.compute_speed.team_spec(op.team, start_s)
-        key = op.plan, id(spec), self._links_of(op.team), network.epoch(start_s)
+        key = op.plan, id(spec), self._links_of(op.team), self.platform.network.epoch(start_s)
         found = self._pass_costs.get(key)
         if found is None:
             found = self._pass_costs[key] = self._cost_of(op, spec, start_s)
