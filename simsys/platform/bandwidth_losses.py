@@ -30,35 +30,36 @@ def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """
     import numpy as np
 
-    transmitting = busy.max(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        needs = np.where(busy > 0.0, busy / transmitting[:, None], 0.0)
-        mine, theirs = needs[:, None], (needs * np.minimum(1.0, rates / transmitting)[:, None])[None]
-        fair = np.minimum(1.0, np.maximum(0.5, 1.0 - theirs) / mine)
-    narrow = (mine > 0.0) & (theirs > 0.0) & (mine + theirs > 1.0)
-    lost_share = np.where(narrow, 2.0 * (1.0 - fair), 0.0)  # 1 where two halve a link
-    lost_share[np.arange(len(busy)), np.arange(len(busy))] = 0.0
-    worn = lost_share.any(axis=(0, 1))
+    transmitting = np.maximum.reduce(busy, axis=1)
+    needs = np.divide(busy, transmitting[:, None], out=np.zeros(busy.shape), where=busy > 0.0)
+    slowed = np.divide(rates, transmitting, out=np.ones(len(busy)), where=transmitting > 0.0)
+    mine, theirs = needs[:, None], (needs * np.minimum(1.0, slowed)[:, None])[None]
+    narrow, each = mine + theirs > 1.0, np.arange(len(busy))
+    narrow[each, each] = False
+    fair = np.divide(np.maximum(0.5, 1.0 - theirs), mine, out=np.ones(narrow.shape), where=narrow)
+    lost_share = 2.0 * (1.0 - np.minimum(1.0, fair))  # 1 where two halve a link
+    worn = np.logical_or.reduce(lost_share, axis=(0, 1))
     lost = np.zeros(len(busy))
     if not worn.any():
         return lost
-    lost_share = lost_share[:, :, worn]
+    # The others come first, since numpy is fastest to multiply whole arrays with each other.
+    lost_share = np.ascontiguousarray(lost_share[:, :, worn].swapaxes(0, 1))[:, None]
     idle, weights = _quadrature()
     for _ in range(_ROUNDS):
         present = np.minimum(1.0, (transmitting + lost) / (1.0 + lost))
-        met = lost_share * present[:, None]
-        left = np.multiply.reduce(1.0 - met * idle, axis=2)
-        rates = (weights * left).sum(axis=0)
-        before, lost = lost, transmitting * (1.0 / rates.min(axis=1) - 1.0)
-        if (before == lost).all():
+        met = lost_share * present[:, None, None, None]
+        left = np.multiply.reduce(1.0 - met * idle)
+        rates = np.add.reduce(weights * left)
+        before, lost = lost, transmitting * (1.0 / np.minimum.reduce(rates, axis=1) - 1.0)
+        if before.tolist() == lost.tolist():
             break
     return lost
 
 
 @cache
 def _quadrature() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the quadrature, each with an axis for occupants, others and links."""
+    """Nodes and weights of the quadrature, each with axes for occupants and links."""
     import numpy as np
 
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return ((1.0 - nodes) / 2.0)[:, None, None, None], (weights / 2.0)[:, None, None]
+    return ((1.0 - nodes) / 2.0)[:, None, None], (weights / 2.0)[:, None, None]

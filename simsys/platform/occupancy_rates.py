@@ -9,6 +9,7 @@ other on links that are not full (`turn_waits.py`). On fair links, concurrent tr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from simsys.platform.bandwidth_losses import losses
@@ -51,15 +52,18 @@ class OccupancyRates:
         import numpy as np
 
         loads = np.array([load for occupant in occupants for load in occupant.loads])
-        first = np.cumsum([0, *[len(occupant.footprints) for occupant in occupants[:-1]]])
+        first = list(accumulate([len(occupant.footprints) for occupant in occupants[:-1]], initial=0))
         wanted = np.add.reduceat(self._busy_seconds(occupants) * loads[:, None], first, axis=0)
         paces = np.array([occupant.pace for occupant in occupants])
         rates = max_min_rates(wanted, paces)
         if len(occupants) > 1:
-            duty_cycles = np.array([occupant.duty_cycle for occupant in occupants])
-            lost = waiting(wanted, paces, duty_cycles) if self._in_turn else losses(wanted, rates)
+            if self._in_turn:
+                lost = waiting(wanted, paces, np.array([occupant.duty_cycle for occupant in occupants]))
+            else:
+                lost = losses(wanted, rates)
             rates = np.minimum(rates, 1.0 / (1.0 + lost))
-        return [float(rate) for rate in rates]
+        found: list[float] = rates.tolist()
+        return found
 
     def _busy_seconds(self, occupants: Sequence[Occupant]) -> np.ndarray:
         """One row per footprint and one column per link; links with equal use appear once."""
@@ -69,9 +73,9 @@ class OccupancyRates:
         key = tuple(footprint.number for footprint in footprints)
         found = self._busy.get(key)
         if found is None:
-            links = sorted({link for footprint in footprints for link in footprint.busy_s})
-            rows = [[footprint.busy_s.get(link, 0.0) for link in links] for footprint in footprints]
-            found = self._busy[key] = np.unique(np.array(rows), axis=1)
+            links = {link for footprint in footprints for link in footprint.busy_s}
+            uses = {tuple([footprint.busy_s.get(link, 0.0) for footprint in footprints]) for link in links}
+            found = self._busy[key] = np.array(sorted(uses)).T
         return found
 
 
@@ -89,6 +93,8 @@ def max_min_rates(wanted: np.ndarray, paces: np.ndarray) -> np.ndarray:
     import numpy as np
 
     rates, rising = np.ones(len(paces)), np.ones(len(paces), dtype=bool)
+    if np.add.reduce(wanted).max(initial=0.0) <= 1.0:  # no link is full, as most often
+        return rates
     while rising.any():
         left = 1.0 - rates[~rising] @ wanted[~rising]
         wants = (wanted[rising] / paces[rising, None]).sum(axis=0)
