@@ -30,16 +30,16 @@ def losses(busy: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """
     import numpy as np
 
-    transmitting = np.maximum.reduce(busy, axis=1)
-    needs = np.divide(busy, transmitting[:, None], out=np.zeros(busy.shape), where=busy > 0.0)
-    slowed = np.divide(rates, transmitting, out=np.ones(len(busy)), where=transmitting > 0.0)
-    mine, theirs = needs[:, None], (needs * np.minimum(1.0, slowed)[:, None])[None]
-    narrow, each = mine + theirs > 1.0, np.arange(len(busy))
-    narrow[each, each] = False
+    transmitting, occupants = np.maximum.reduce(busy, axis=1), len(busy)
+    most = np.where(transmitting > 0.0, transmitting, 1.0)
+    needs = busy / most[:, None]
+    mine, theirs = needs[:, None], (needs * np.minimum(1.0, rates / most)[:, None])[None]
+    narrow = mine + theirs > 1.0
+    narrow.reshape(occupants**2, -1)[:: occupants + 1] = False  # each with itself
     fair = np.divide(np.maximum(0.5, 1.0 - theirs), mine, out=np.ones(narrow.shape), where=narrow)
     lost_share = 2.0 * (1.0 - np.minimum(1.0, fair))  # 1 where two halve a link
     worn = np.logical_or.reduce(lost_share, axis=(0, 1))
-    lost = np.zeros(len(busy))
+    lost = np.zeros(occupants)
     if not worn.any():
         return lost
     # The others come first, since numpy is fastest to multiply whole arrays with each other.
