@@ -120,7 +120,9 @@ class Release:
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(
+    slots=True, eq=False
+)  # not frozen, since it is made for every pass, and that would take three times as long
 class Forward:
     """One pass of a batch over a model (or pipeline stage), on all ranks of a serving team in lockstep.
 

@@ -144,10 +144,10 @@ class Cohort(ABC):
     def end(self, steps: int) -> None:
         """A stretch has ended: ask the engines whose runs end."""
         running, self.running, self._ending = self.running, [], True
+        over: list[Member] = []
         for each in running:
             each.ended += steps
-        over = [each for each in running if each.ended >= each.steps]
-        self._entered += [each for each in running if each.ended < each.steps]
+            (over if each.ended >= each.steps else self._entered).append(each)
         for each in over:
             each.done(each.steps)
         self._ending = False

@@ -33,6 +33,7 @@ class CohortSteps(Cohort):
         super().__init__(core, lockstep, drafting, 1)
         self._together, self._started_s = together, 0.0
         self._rounds: list[Round] = []  # of the step under way, the one under way first
+        self._mean = Batch()  # of the experts in it
 
     def begin(self, steps: int) -> None:
         """Begin one step."""
@@ -59,13 +60,13 @@ class CohortSteps(Cohort):
         if not found.lockstep.exchange.stretches:
             self._go_on(event)
             return
-        self._after([found.forward(self.lockstep.everyone, "exchange", found.loads()[1])], self._work)
+        self._mean, exchanged = found.loads()
+        self._after([found.forward(self.lockstep.everyone, "exchange", exchanged)], self._work)
 
     def _work(self, _: Event) -> None:
         if self.running:
             found = self._rounds[0]
-            mean: Batch = found.loads()[0]
-            self._after([found.forward(team, "experts", mean) for team in self.lockstep.teams], self._go_on)
+            self._after([found.forward(team, "experts", self._mean) for team in self.lockstep.teams], self._go_on)
 
     def _go_on(self, event: Event) -> None:
         """The next pass of the step, if there is one."""

@@ -41,7 +41,7 @@ class ServingPasses(Component, ABC):
         """Pass a batch through a model on a team."""
 
     def together(self, ops: Sequence[Forward]) -> Event:
-        """Pass batches through models on several teams from now on; the event fires at the end of the last."""
+        """Pass batches through models on teams of equal size from now on; the event fires at the end of the last."""
         return self.env.all_of([self.start(op) for op in ops])
 
     @abstractmethod

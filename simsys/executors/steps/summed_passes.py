@@ -39,7 +39,7 @@ class SummedPasses(ServingPasses):
 
     def together(self, ops: Sequence[Forward]) -> Event:
         """One event for all whose ends are known."""
-        if not all([self.foreseen(op.team) for op in ops]):
+        if not self.foreseen(ops[0].team):
             return super().together(ops)
         now_s = self.env._now
         return At(self.env, max([self._pass(op, now_s, op.host_s) for op in ops]))
@@ -60,12 +60,15 @@ class SummedPasses(ServingPasses):
 
     def _pass(self, op: Forward, ready_s: float, host_s: float = 0.0) -> float:
         """When a team has finished with a batch that reaches it at `ready_s`, `host_s` seconds of host work first."""
-        device = self.platform.devices[op.rank]
-        if op.team.size > 1:
-            self.idle.tally.passed(op, op.batch)
-        start_s = max(ready_s, device.free_at_s)
-        compute_s, exchange_s = self.pass_cost(op, start_s).seconds(op.batch)
-        compute_s *= self.compute_speed.begin_step(op.team)
+        team, batch = op.team, op.batch
+        device = self.platform.devices[team.ranks[0]]
+        if len(team.ranks) > 1:
+            self.idle.tally.passed(op, batch)
+        start_s = device.free_at_s
+        if start_s < ready_s:  # `max` written out: this runs for every pass
+            start_s = ready_s
+        compute_s, exchange_s = self.pass_cost(op, start_s).seconds(batch)
+        compute_s *= self.compute_speed.begin_step(team)
         device.free_at_s = end_s = start_s + (host_s + compute_s + exchange_s)
         device.busy_s += compute_s
         self._latest.append((device, end_s, compute_s))
