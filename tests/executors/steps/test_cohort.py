@@ -10,6 +10,8 @@ from simsys.build.job import build_job
 from simsys.build.serving import ServingJob
 from simsys.check import check_config
 from simsys.config.experiment import SimulationConfig
+from simsys.executors.steps.serving_passes import ServingPasses
+from simsys.executors.steps.summed_passes import SummedPasses
 from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 
@@ -148,6 +150,25 @@ def test_pools_have_layouts_of_their_own() -> None:
         runs.append(simulate(config({"attention_dp": 1}, lod, gpus=6, serving={"disaggregated": split})))
     assert runs[0].metrics["completed"] == 30
     assert figures(runs[0]) == pytest.approx(figures(runs[1]), rel=1e-3)
+
+
+@pytest.mark.parametrize("drafter", [None, {"draft_tokens": 2, "acceptance_rate": 0.6, "draft_layers": 1}])
+@pytest.mark.parametrize("hardware", [{}, {"exceptions": [{"gpus": [5], "speed": 0.5}]}, {"jitter": {"compute": 0.2}}])
+def test_passes_that_end_in_one_event_end_with_the_last_of_them(
+    drafter: dict[str, Any] | None, hardware: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks of one GPU beside transfers: the same as with an event for each pass, to the last bit."""
+    prefill, decode = {"prefill_replicas": 1, "prefill_tp_degree": 2}, {"decode_replicas": 1, "decode_attention_dp": 4}
+    serving = {"disaggregated": {**prefill, **decode, "decode_ep_degree": 4}, "speculative": drafter}
+    pools = config({"attention_dp": 1}, gpus=6, serving=serving)
+    pools = pools.with_({f"hardware.{name}": each for name, each in hardware.items()})
+    together = simulate(pools)
+    monkeypatch.setattr(SummedPasses, "together", ServingPasses.together)
+    apart = simulate(pools)
+    assert together.contention.startswith("occupied")
+    assert together.rows == apart.rows
+    assert together.metrics == apart.metrics
+    assert together.events < 0.6 * apart.events
 
 
 DISPATCHES = ["all_gather", "all_to_all", "deepep_high_throughput", "deepep_low_latency"]
