@@ -1,6 +1,6 @@
 """Operations: WHAT a framework module requests, without durations. Pure data.
 
-Operations are immutable and compared by identity: each is built once and started as often as needed.
+Operations are never changed, and compared by identity: each is built once and started as often as needed.
 """
 
 from __future__ import annotations
@@ -120,9 +120,8 @@ class Release:
     name: str
 
 
-@dataclass(
-    slots=True, eq=False
-)  # not frozen, since it is made for every pass, and that would take three times as long
+# Not frozen: one is made for every pass, and a frozen one takes three times as long to make.
+@dataclass(slots=True, eq=False)
 class Forward:
     """One pass of a batch over a model (or pipeline stage), on all ranks of a serving team in lockstep.
 
