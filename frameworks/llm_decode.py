@@ -8,27 +8,20 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
+from simsys.framework import register
 from simsys.serving.kv_cache import PagedKVCache, blocks_due
+from simsys.serving.phases import LockstepDecode
 
 NOBODY: list[int] = []
 
 
 @register("llm_decode")
-class LLMDecode(DecodePhase):
+class LLMDecode(LockstepDecode):
     """Autoregressive decoding of a batch in lockstep."""
 
     def __init__(self, sequences: Requests, kv: PagedKVCache) -> None:
         super().__init__(sequences, kv)
-        self.step = 0
-        self.joined: dict[int, tuple[int, int, int, int]] = {}
-        """By request: its last step, itself, the step at which it joined, and the remainder of the steps in which it
-        needs a block, or -1."""
-        self.ends: list[tuple[int, int, int, int]] = []
-        """A heap of these. Entries that `joined` no longer has are stale, since their requests were preempted; the
-        first entry never is."""
-        self.stale = 0  # entries
         self.block_size = kv.block_size
         self.block_due = [0] * kv.block_size  # sequences that need a block at steps of this remainder
 
@@ -42,6 +35,7 @@ class LLMDecode(DecodePhase):
             self.block_due[remainder] += 1
         self.size += 1
         self.cached_tokens += cached
+        # Its last field is the remainder of the steps in which it needs a block, or -1.
         self.joined[request] = entry = step + output - sequences.generated_tokens[request], request, step, remainder
         heappush(self.ends, entry)
 
@@ -50,17 +44,6 @@ class LLMDecode(DecodePhase):
         self.leave(request)
         self.stale += 1
         self.forget()
-
-    def forget(self) -> None:
-        """Drop stale ends that come first."""
-        ends, joined = self.ends, self.joined
-        while ends and joined.get(ends[0][1]) is not ends[0]:
-            heappop(ends)
-            self.stale -= 1
-
-    def steps_left(self) -> int:
-        """Until the first of the ends."""
-        return self.ends[0][0] - self.step
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Sequences whose last block is full, in each of the steps."""

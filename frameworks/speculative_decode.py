@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from simsys.framework import DecodePhase, register
 from simsys.framework import Sequences as Requests
-from simsys.model.batch import NOTHING, Batch, batch_of
+from simsys.framework import register
+from simsys.model.batch import Batch, batch_of
 from simsys.model.speculation import Speculation
 from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.phases import LockstepDecode
+
+NOBODY: list[int] = []
 
 STRIDE = 7919
 """Between the draws of two requests; prime, so that all begin at different ones."""
@@ -24,7 +27,7 @@ UNIT = 1 << 20
 
 
 @register("speculative_decode")
-class SpeculativeDecode(DecodePhase):
+class SpeculativeDecode(LockstepDecode):
     """One or more tokens per sequence and step.
 
     Args:
@@ -44,10 +47,7 @@ class SpeculativeDecode(DecodePhase):
         self.queries = self.speculation.draft_tokens + 1
         self.blocks_per_step = 1 + self.queries  # as each has one more than it may need, in blocks of a single token
         self.draws = self.speculation.draws(seed)
-        self.step = 0
-        self.joined: dict[int, tuple[int, int, bool]] = {}
-        """By request, the step at which it joined, its units in each step, and whether it takes blocks for them."""
-        self.ends: list[tuple[int, int, int]] = []  # (last step, request, step it joined): stale after a preemption
+        self.units_per_block = UNIT * kv.block_size
         self.cached_units = self.units_per_step = 0  # of all sequences
         self.growing = self.grown_units = self.growing_units = 0  # how many take blocks, for what, and in each step
         self.taken_blocks = 0  # for these
@@ -58,38 +58,34 @@ class SpeculativeDecode(DecodePhase):
         so_far, cached = sequences.generated_tokens[request], sequences.computed_tokens[request]
         tokens = sequences.output_tokens[request] - so_far
         steps = self.draws.steps(request * STRIDE + so_far, tokens)
+        units = tokens * UNIT // steps
         grows = kv.held[request] * kv.block_size < cached + tokens
-        heappush(self.ends, (step + steps, request, step))
-        self.joined[request] = step, tokens * UNIT // steps, grows
-        self._count(1, tokens * UNIT // steps, cached * UNIT, grows, 0)
+        # Its last fields are its units in each step, and whether it takes blocks for them.
+        self.joined[request] = entry = step + steps, request, step, units, grows
+        heappush(self.ends, entry)
+        self.size += 1
+        self.units_per_step += units
+        self.cached_units += cached * UNIT
+        self.cached_tokens = self.cached_units / UNIT
+        if grows:
+            self.growing += 1
+            self.growing_units += units
 
     def remove(self, request: int) -> None:
         """Keep the tokens, release the cache."""
         place = request * STRIDE + self.sequences.generated_tokens[request]
-        self.leave(request, self.draws.tokens(place, self.step - self.joined[request][0]))
-
-    def steps_left(self) -> int:
-        """Until the first of the heap's ends that is not stale."""
-        ends = self.ends
-        while True:
-            last, request, step = ends[0]
-            if request in self.joined and self.joined[request][0] == step:
-                return last - self.step
-            heappop(ends)
+        self.leave(request, self.draws.tokens(place, self.step - self.joined[request][2]))
+        self.stale += 1
+        self.forget()
 
     def missing_blocks(self, steps: int = 1) -> int:
         """Blocks that the tokens of the next steps begin, of which each sequence has one more than it may need."""
-        return self.needed_blocks(steps) - self.taken_blocks
-
-    def needed_blocks(self, steps: int) -> int:
-        """Upper bound of the blocks of growing sequences beyond their prompts after a number of steps."""
         units = self.grown_units + self.growing_units * steps
-        return self.growing - (-units // (UNIT * self.kv.block_size))
+        return self.growing - (-units // self.units_per_block) - self.taken_blocks
 
     def batch_with(self, prompts: Batch) -> Batch:
         """One pass over the drafts of all sequences and prompts."""
-        verified = self.speculation.verification(self.size, self.cached_tokens)
-        return verified if prompts is NOTHING else prompts + verified
+        return self.speculation.verification(self.size, self.cached_tokens, prompts)
 
     def growth(self) -> Batch:
         """The mean number of tokens of all sequences, and what further drafts compute with them."""
@@ -98,53 +94,51 @@ class SpeculativeDecode(DecodePhase):
 
     def finish(self, steps: int = 1) -> list[int]:
         """Accept what is due; sequences with their last token leave."""
-        if self.growing and (missing := self.missing_blocks(steps)) > 0:
-            if steps > 1 and self.mean_growth_log is not None:
-                least, per_block = self.growing - self.taken_blocks, UNIT * self.kv.block_size
-                self.mean_growth_log.extend((self.step, steps, least, self.grown_units, self.growing_units, per_block))
-            self.kv.take_for_decode(missing)
-            self.taken_blocks += missing
-        self.step = step = self.step + steps
+        begun, ends = self.step, self.ends
+        if self.growing:
+            missing = self.missing_blocks(steps)
+            if missing > 0:
+                log = self.mean_growth_log
+                if log is not None and steps > 1:
+                    least = self.growing - self.taken_blocks
+                    log += (begun, steps, least, self.grown_units, self.growing_units, self.units_per_block)
+                self.kv.take_for_decode(missing)
+                self.taken_blocks += missing
+            self.grown_units += self.growing_units * steps
+        self.step = step = begun + steps
         self.cached_units = units = self.cached_units + self.units_per_step * steps
-        self.grown_units += self.growing_units * steps
         self.cached_tokens = units / UNIT
-        ends = self.ends
         if not ends or ends[0][0] > step:
-            return []
-        ended, sequences, all_joined = list[int](), self.sequences, self.joined
+            return NOBODY
+        ended, sequences = [], self.sequences
         while ends and ends[0][0] <= step:
-            _, request, joined = heappop(ends)
-            if request in all_joined and all_joined[request][0] == joined:
-                self.leave(request, sequences.output_tokens[request] - sequences.generated_tokens[request])
-                ended.append(request)
+            request = heappop(ends)[1]
+            self.leave(request, sequences.output_tokens[request] - sequences.generated_tokens[request])
+            ended.append(request)
+            if self.stale:
+                self.forget()
         return ended
 
     def leave(self, request: int, tokens: int) -> None:
         """Remove a sequence with a number of new tokens: book these and release its cache."""
         sequences, kv = self.sequences, self.kv
-        step, units, grows = self.joined.pop(request)
-        cached, passed = sequences.computed_tokens[request], self.step - step
-        self._count(-1, -units, -cached * UNIT - units * passed, grows, -units * passed)
+        _, _, joined, units, grows = self.joined.pop(request)
+        cached, grown = sequences.computed_tokens[request], units * (self.step - joined)
+        self.size -= 1
+        self.units_per_step -= units
+        self.cached_units -= cached * UNIT + grown
+        self.cached_tokens = self.cached_units / UNIT
         sequences.generated_tokens[request] += tokens
         cached += tokens
         if grows:
+            self.growing -= 1
+            self.growing_units -= units
+            self.grown_units -= grown
             # What it took becomes its own, up to what it needs; the others keep what they may need. By chance it may
             # need more than its mean share and all free blocks: then the cache of its last tokens is lost.
-            spare = self.taken_blocks - min(self.taken_blocks, self.needed_blocks(0))
+            spare, held = max(0, -self.missing_blocks(0)), kv.held[request]
             self.taken_blocks -= spare
-            held = kv.held[request]
             own = min(max(0, kv.blocks_for(cached) - held), spare + kv.free_blocks)
             kv.give_back(spare - own)
             cached = min(cached, (held + own) * kv.block_size)
         kv.release(request, cached)
-
-    def _count(self, sequences: int, units: int, cached_units: int, grows: bool, grown_units: int) -> None:
-        """Count sequences that join or, below 0, leave."""
-        self.size += sequences
-        self.units_per_step += units
-        self.cached_units += cached_units
-        self.cached_tokens = self.cached_units / UNIT
-        if grows:
-            self.growing += sequences
-            self.growing_units += units
-            self.grown_units += grown_units

@@ -55,43 +55,6 @@ class StepLine(NamedTuple):
                 steepest_from = (other_s - one_s) / (by_one_s - by_other_s)
         return cls(compute_s, exchange_s, prompt, decode, steepest_from, steepest_s, per_token_s)
 
-    def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
-        """Durations of consecutive steps, with a closed form of their sum.
-
-        Args:
-            batch: The batch of the first step, with the tokens and logits of the line.
-            more: Context and pairs that each step adds to the next one's.
-            host_s: Host time before each step.
-        """
-        _, _, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
-        idle_s = self.exchange_s + host_s
-        times = StepTimes(self.compute_s + idle_s, 0.0, idle_s)
-        if decoding and context >= self.steepest_from and not verified:
-            times.first_s += self.steepest_s + self.per_token_s * context
-            times.growth_s = self.per_token_s * more.decode_context_tokens
-        elif decoding:
-            more_context = more.decode_context_tokens
-            computed, more_computed = context + verified, more_context + more.verified_pairs
-            for (byte_fixed_s, byte_s), (flop_fixed_s, flop_s) in self.decode:
-                by_bytes_s, bytes_growth_s = byte_fixed_s + byte_s * context, byte_s * more_context
-                by_flop_s, flop_growth_s = flop_fixed_s + flop_s * computed, flop_s * more_computed
-                if by_bytes_s >= by_flop_s and bytes_growth_s >= flop_growth_s:  # and so it stays
-                    times.first_s += by_bytes_s
-                    times.growth_s += bytes_growth_s
-                else:
-                    times.add([(by_bytes_s, bytes_growth_s), (by_flop_s, flop_growth_s)])
-        for bounds in self.prompt:
-            times.add(
-                [
-                    (
-                        fixed_s + pair_s * pairs + token_s * prompt_context,
-                        pair_s * more.attention_pairs + token_s * more.prompt_context_tokens,
-                    )
-                    for fixed_s, pair_s, token_s in bounds
-                ]
-            )
-        return times
-
 
 class PassCost:
     """Costs of forward passes of one rank.
@@ -171,17 +134,42 @@ class PassCost:
         return seconds, exchange_s + head_exchange_s
 
     def times(self, batch: Batch, more: Batch, host_s: float) -> StepTimes:
-        """Durations of consecutive passes with growing context.
+        """Durations of consecutive passes with growing context, with a closed form of their sum.
 
         Args:
             batch: The batch of the first pass.
             more: Context and pairs that each pass adds to the next one's.
             host_s: Host time before each pass, in seconds.
         """
-        line = self.costs(batch.tokens, batch.logits, batch.attention_pairs > 0.0, alone=batch.decode_sequences == 1)
-        return line.times(batch, more, host_s)
+        tokens, logits, pairs, prompt_context, context, decoding, _, _, verified, _ = batch
+        _, _, more_pairs, more_prompt_context, more_context, _, _, _, more_verified, _ = more
+        key = tokens, logits, pairs > 0.0, decoding == 1
+        line = self._lines[key] if key in self._lines else self.costs(*key)
+        compute_s, exchange_s, prompt_kernels, decode_kernels, steepest_from, steepest_s, per_token_s = line
+        idle_s = exchange_s + host_s
+        times = StepTimes(compute_s + idle_s, 0.0, idle_s)
+        if decoding and context >= steepest_from and not verified:
+            times.first_s += steepest_s + per_token_s * context
+            times.growth_s = per_token_s * more_context
+        elif decoding:
+            computed, more_computed = context + verified, more_context + more_verified
+            for (fixed_s, token_s), (flop_fixed_s, flop_token_s) in decode_kernels:
+                times.add_larger(
+                    fixed_s + token_s * context,
+                    token_s * more_context,
+                    flop_fixed_s + flop_token_s * computed,
+                    flop_token_s * more_computed,
+                )
+        for (fixed_s, pair_s, token_s), (flop_fixed_s, flop_pair_s, flop_token_s) in prompt_kernels:
+            times.add_larger(
+                fixed_s + pair_s * pairs + token_s * prompt_context,
+                pair_s * more_pairs + token_s * more_prompt_context,
+                flop_fixed_s + flop_pair_s * pairs + flop_token_s * prompt_context,
+                flop_pair_s * more_pairs + flop_token_s * more_prompt_context,
+            )
+        return times
 
-    def costs(self, tokens: float, logits: float, prompts: bool, *, alone: bool) -> StepLine:
+    def costs(self, tokens: float, logits: float, prompts: bool, alone: bool) -> StepLine:
         """Costs of passes for any context; cached.
 
         The parts for tokens and for logits are cached separately, since combinations are more numerous.

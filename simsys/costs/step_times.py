@@ -45,6 +45,17 @@ class StepTimes:
                 self._add_kinks(bounds, current)
                 break
 
+    def add_larger(self, one_s: float, one_growth_s: float, other_s: float, other_growth_s: float) -> None:
+        """Add a kernel with the larger of two bounds as duration: each at step 0, and its growth per step."""
+        if one_s >= other_s and one_growth_s >= other_growth_s:  # and so it stays
+            self.first_s += one_s
+            self.growth_s += one_growth_s
+        elif other_s >= one_s and other_growth_s >= one_growth_s:
+            self.first_s += other_s
+            self.growth_s += other_growth_s
+        else:
+            self.add([(one_s, one_growth_s), (other_s, other_growth_s)])
+
     def follow(self, other: StepTimes) -> None:
         """Append to each step one of the other steps, which consist of computation only."""
         self.first_s += other.first_s

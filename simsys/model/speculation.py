@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from simsys.model.batch import Batch, batch_of
+from simsys.model.batch import NOTHING, Batch, batch_of
 from simsys.model.model import Model
 from simsys.rng import stream
 from simsys.sums import ordered_sum
@@ -57,18 +57,22 @@ class Speculation:
         """
         return _draws(self, seed)
 
-    def verification(self, sequences: int, cached_tokens: float) -> Batch:
+    def verification(self, sequences: int, cached_tokens: float, prompts: Batch = NOTHING) -> Batch:
         """Return the pass that verifies the drafts of sequences, which read their caches once for all tokens.
 
         Args:
             sequences: Number of sequences.
             cached_tokens: Sum of the tokens in their caches.
+            prompts: Chunks of prompts in the same pass.
         """
         queries = self.draft_tokens + 1
         tokens = sequences * queries
         context = cached_tokens + tokens
-        pairs = queries * cached_tokens + tokens * (queries + 1) / 2
-        return batch_of((tokens, tokens, 0.0, 0.0, context, sequences, 0.0, 0.0, pairs - context, False))
+        verified = queries * cached_tokens + tokens * (queries + 1) / 2 - context
+        prompt_tokens, logits, pairs, read = prompts[:4]
+        return batch_of(
+            (prompt_tokens + tokens, logits + tokens, pairs, read, context, sequences, 0.0, 0.0, verified, False)
+        )
 
     def drafts(self, step: Batch) -> list[Batch]:
         """Return the passes of the drafting model before a step: one per token, the first with the step's prompts.
@@ -138,9 +142,9 @@ class Draws:
         """Return the number of steps from a place on until they yield a number of tokens."""
         if 2 * self._after[0][0] < tokens:
             self._extend(tokens)
-        steps = found = 0
+        steps, found, size = 0, 0, len(self.ring)
         for power, after in self._after:
-            more = found + after[(place + found) % len(after)]
+            more = found + after[(place + found) % size]
             if more < tokens:
                 found = more
                 steps += power

@@ -43,12 +43,13 @@ class EngineLog:
     __slots__ = (
         "_columns",
         "_growth",
+        "_mean_growth",
         "_waiting",
         "cache",
         "chunks",
         "fresh",
         "fresh_growth",
-        "mean_growth",
+        "fresh_mean_growth",
         "pauses",
         "waits",
     )
@@ -61,10 +62,11 @@ class EngineLog:
         self.fresh_growth: list[int] | None = None
         """Where decoding notes three numbers for each sequence that leaves it: the remainder modulo the block size
         of the steps in which it has taken a block, the step at which it joined, and the one at which it left."""
-        self.mean_growth: array[int] | None = None
+        self.fresh_mean_growth: list[int] | None = None
         """Where decoding with drafts notes six numbers for each run of several steps that takes blocks: its first
         step, its steps, and those that give the blocks taken after any of them (`simsys.metrics.mean_growth`)."""
         self._growth = array("i"), array("i"), array("i")
+        self._mean_growth = array("q")
         self.chunks = array("d")
         """Where the engine notes chunks of prompts in runs of several steps, six numbers each: when the run began and
         ended (s); its steps; tokens that were computed before; tokens in each step; blocks held after the first."""
@@ -79,7 +81,7 @@ class EngineLog:
 
     def keep(self) -> None:
         """Let the engine keep notes."""
-        self.fresh, self.fresh_growth, self.mean_growth = [], [], array("q")
+        self.fresh, self.fresh_growth, self.fresh_mean_growth = [], [], []
 
     @property
     def notes(self) -> tuple[array[Any], ...]:
@@ -93,6 +95,12 @@ class EngineLog:
         self.store()
         return self._growth
 
+    @property
+    def mean_growth(self) -> array[int]:
+        """All notes of `fresh_mean_growth` so far, six numbers each."""
+        self.store()
+        return self._mean_growth
+
     def store(self, more: np.ndarray | None = None) -> None:
         """Move fresh notes into arrays, which need a fifth of the memory of a list.
 
@@ -105,6 +113,9 @@ class EngineLog:
         if self.fresh_growth:
             move(self.fresh_growth, self._growth)
             self.fresh_growth.clear()
+        if self.fresh_mean_growth:
+            move(self.fresh_mean_growth, [self._mean_growth])
+            self.fresh_mean_growth.clear()
         if more is not None:
             for place, column in enumerate(self._columns):
                 column.frombytes(more[:, place].astype(column.typecode).tobytes())

@@ -107,7 +107,7 @@ class EngineState(ABC):
         self._log = log if log is not None and log.fresh is not None else None
         self._notes = None if self._log is None else self._log.fresh
         self._decode.growth_log = None if self._log is None else self._log.fresh_growth
-        self._decode.mean_growth_log = None if self._log is None else self._log.mean_growth
+        self._decode.mean_growth_log = None if self._log is None else self._log.fresh_mean_growth
         self._pausing = False  # whether sequences wait, as the log says
         capacity_tokens = self.kv.capacity_tokens if decode_tokens is None else decode_tokens
         self._limits = Limits(scheduler, capacity_tokens, max_context_tokens)

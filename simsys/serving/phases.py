@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, NamedTuple, cast
+from heapq import heappop
+from typing import Any, ClassVar, NamedTuple, cast
 
 from simsys.model.batch import Batch, batch_of
 from simsys.serving.kv_cache import PagedKVCache
@@ -62,8 +62,8 @@ class DecodePhase(ABC):
         self.kv = kv
         self.growth_log: list[int] | None = None
         """Records of block allocations by step (`EngineLog.fresh_growth`), if requested."""
-        self.mean_growth_log: array[int] | None = None
-        """Records of allocations for a mean number of tokens (`EngineLog.mean_growth`), if requested."""
+        self.mean_growth_log: list[int] | None = None
+        """Records of allocations for a mean number of tokens (`EngineLog.fresh_mean_growth`), if requested."""
         self.queries = 1
         """Tokens of each sequence that a step processes."""
         self.blocks_per_step = 1
@@ -107,3 +107,30 @@ class DecodePhase(ABC):
     @abstractmethod
     def finish(self, steps: int = 1) -> list[int]:
         """Complete a number of steps; return the requests with their last token, after release of their cache."""
+
+
+class LockstepDecode(DecodePhase):
+    """Decoding of sequences whose last steps are known when they join: the base of phases that keep a heap of them."""
+
+    def __init__(self, sequences: Sequences, kv: PagedKVCache) -> None:
+        super().__init__(sequences, kv)
+        self.step = 0
+        """Steps so far."""
+        self.joined: dict[int, tuple[Any, ...]] = {}
+        """By request: its last step, itself, the step at which it joined, and what the phase knows of it."""
+        self.ends: list[tuple[Any, ...]] = []
+        """A heap of these. Entries that `joined` no longer has are stale, since their requests were preempted; the
+        first entry never is."""
+        self.stale = 0  # entries
+
+    def forget(self) -> None:
+        """Drop stale ends that come first."""
+        ends, joined = self.ends, self.joined
+        while ends and joined.get(ends[0][1]) is not ends[0]:
+            heappop(ends)
+            self.stale -= 1
+
+    def steps_left(self) -> int:
+        """Until the first of the ends."""
+        left: int = self.ends[0][0] - self.step
+        return left

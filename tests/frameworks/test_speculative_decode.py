@@ -120,7 +120,7 @@ def test_all_tokens_are_made_and_all_blocks_come_back(
 
 def step(decode: SpeculativeDecode, request: int) -> int:
     """Tokens of a sequence since it joined."""
-    joined, units, _ = decode.joined[request]
+    _, _, joined, units, _ = decode.joined[request]
     return units * (decode.step - joined) // UNIT
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from math import ceil
 
 import numpy as np
@@ -22,7 +21,7 @@ RUNS = [(0, 5, -3, 40, 13, 16), (5, 2, 0, 0, 31, 16), (7, 9, -40, 100, 64, 16)]
 def test_a_block_waits_for_the_step_that_takes_it(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simsys.metrics.mean_growth, "STEPS", together)
     log, steps = EngineLog(PagedKVCache(1000, 16)), StepLog()
-    log.mean_growth = array("q", [number for run in RUNS for number in run])
+    log.fresh_mean_growth = [number for run in RUNS for number in run]
     expected, times_s, now_s = [], [], 1.0
     for _, count, least, units, more, per_block in RUNS:
         first_s, grown_s = 0.25, 0.125

@@ -158,7 +158,7 @@ class ClosedFormRuns:
 
     def _costs_of(self, sequences: int, host_s: float) -> DecodeCosts:
         """Costs of steps of a number of sequences, cached from now on."""
-        found = self._cost.costs(sequences, sequences, False, alone=sequences == 1)
+        found = self._cost.costs(sequences, sequences, False, sequences == 1)
         idle_s = found.exchange_s + (0.0 if self._overlapped else host_s)
         fixed_s, per_token_s = found.compute_s + found.steepest_s + idle_s, found.per_token_s
         linear_from = found.steepest_from
