@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from simsys.framework import Sequences as Requests
 from simsys.framework import register
-from simsys.serving.kv_cache import PagedKVCache, blocks_due
+from simsys.serving.kv_cache import PagedKVCache, blocks_due, steps_within
 from simsys.serving.phases import LockstepDecode
 
 NOBODY: list[int] = []
@@ -51,6 +51,10 @@ class LLMDecode(LockstepDecode):
         if steps == 1:
             return due[self.step % self.block_size]
         return blocks_due(due, self.step, steps)
+
+    def steps_within(self, blocks: int, most: int) -> int:
+        """Until one block more is due."""
+        return steps_within(self.block_due, self.step, blocks, most)
 
     def finish(self, steps: int = 1) -> list[int]:
         """One more token each and step; those with their last one leave."""

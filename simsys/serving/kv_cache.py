@@ -5,12 +5,13 @@ Without sharing, which block a sequence holds does not matter, so blocks are cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from itertools import accumulate
 
 from simsys.errors import InternalError
 
 
-def blocks_due(due: Sequence[int], step: int, steps: int) -> int:
+def blocks_due(due: list[int], step: int, steps: int) -> int:
     """Number of blocks allocated by decoding in a number of steps from `step` on.
 
     Args:
@@ -27,6 +28,24 @@ def blocks_due(due: Sequence[int], step: int, steps: int) -> int:
     last = first + rest
     blocks = sum(due[first:last]) if last <= size else sum(due[first:]) + sum(due[: last - size])
     return blocks + rounds * sum(due) if rounds else blocks
+
+
+def steps_within(due: list[int], step: int, blocks: int, most: int) -> int:
+    """Largest number of steps from `step` on, at most `most`, in which decoding allocates at most `blocks` blocks.
+
+    Args:
+        due: As of `blocks_due`.
+        step: The first step.
+        blocks: Number of blocks, 0 or more.
+        most: Number of steps.
+    """
+    per_round = sum(due)
+    if not per_round:
+        return most
+    size, (rounds, rest) = len(due), divmod(blocks, per_round)
+    first = step % size
+    steps = rounds * size + bisect_right([*accumulate(due[first:] + due[:first])], rest)
+    return steps if steps < most else most
 
 
 class PagedKVCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop
@@ -88,6 +89,10 @@ class DecodePhase(ABC):
     @abstractmethod
     def missing_blocks(self, steps: int = 1) -> int:
         """KV blocks that the next steps need, up to `steps_left` of them."""
+
+    def steps_within(self, blocks: int, most: int) -> int:
+        """Largest number of steps, at most `most`, that need at most a number of KV blocks."""
+        return bisect_right(range(1, most + 1), blocks, key=self.missing_blocks)
 
     def batch_with(self, prompts: Batch) -> Batch:
         """The batch of a step with all decoding sequences and prompts.

@@ -61,7 +61,7 @@ class PrefixCache(PagedKVCache):
         shares: Whether any chain has an id; by default it is looked up.
     """
 
-    __slots__ = ("_chains", "_id_tokens", "_longer", "_nodes", "_returning", "_sequences", "tree")
+    __slots__ = ("_chains", "_found", "_id_tokens", "_longer", "_looked_up", "_nodes", "_returning", "_sequences", "tree")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class PrefixCache(PagedKVCache):
         self._sequences, self._chains, self._id_tokens = sequences, chains, id_tokens
         self._longer: dict[int, Chain] = {}  # of requests that were preempted
         self._returning = -1
+        self._looked_up, self._found = (-1, 0, 0), 0  # request, most blocks and state of the tree; tokens found
         self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
         self.tree = PrefixTree(num_blocks, block_size, id_tokens)
         self.looks_up, self.shares = True, any(chains) if shares is None else shares
@@ -95,10 +96,16 @@ class PrefixCache(PagedKVCache):
     def cached_tokens(self, request: int) -> int:
         """Tokens of a waiting request that are found here: whole blocks, and never its last token."""
         chain = self._chain(request) if self._longer else self._chains[request]
-        if not chain or chain[0] not in self.tree.index:
+        tree = self.tree
+        if not chain or chain[0] not in tree.index:
             return 0
         limit = (self._sequences.target_tokens(request) - 1) // self.block_size
-        return self.tree.match(chain, limit) * self.block_size
+        if tree.unused < 0:
+            tree.reclaim(0)
+        key = request, limit, tree.changes
+        if key != self._looked_up:  # which a policy and an engine ask for again and again
+            self._looked_up, self._found = key, tree.match(chain, limit) * self.block_size
+        return self._found
 
     gpu_tokens = cached_tokens
     """The same, where a subclass finds tokens elsewhere, too."""
@@ -165,6 +172,7 @@ class PrefixCache(PagedKVCache):
         chain = self._chain(request)
         ids = -(-self._sequences.final_cache_tokens(request) // self._id_tokens)
         if ids > len(chain):
+            self._looked_up = -1, 0, 0
             self._longer[request] = (*chain, *((request, place) for place in range(len(chain), ids)))
 
     def forget(self, request: int) -> None:

@@ -52,6 +52,8 @@ class PrefixTree:
         self._block_size, self._id_tokens = block_size, id_tokens
         self.index: dict[Hashable, Node] = {}
         """By id, the node with the last of its blocks that is cached."""
+        self.changes = 0
+        """How often ids have been added to the index or removed from it."""
         self._queue: OrderedDict[Node, None] = OrderedDict()
         self._scrap = NO_SCRAP  # the last queue entry, if obsolete
 
@@ -174,16 +176,19 @@ class PrefixTree:
 
     def reclaim(self, unused: int) -> None:
         """Evict blocks until a number of blocks is empty."""
-        while self.unused < unused:
-            node = next(iter(self._queue))
-            blocks = min(unused - self.unused, node.end - node.begin)
-            self.unused += blocks
+        missing, queue = unused - self.unused, self._queue
+        while missing > 0:
+            node = next(iter(queue))
+            size = node.end - node.begin
+            blocks = missing if missing < size else size
             if node.chain:
                 self.evict(node, node.end - blocks)
             else:
                 node.end -= blocks
-            if node.end == node.begin:
-                del self._queue[node]
+            if blocks == size:
+                del queue[node]
+            self.unused += blocks
+            missing -= blocks
 
     def evict(self, node: Node, end: int) -> None:
         """Evict the blocks of a node from `end` on."""
@@ -202,6 +207,7 @@ class PrefixTree:
 
     def _point(self, node: Node, first: int, end: int) -> None:
         self.index.update(zip(node.chain[first:end], repeat(node)))
+        self.changes += 1
 
     def _cut(self, node: Node, end: int) -> Node:
         """Split a node; the head takes the LRU position of the request that caused the split."""
@@ -215,13 +221,15 @@ class PrefixTree:
 
     def _shorten(self, node: Node, end: int) -> None:
         """Let a node's last blocks be found no more."""
-        first = self._id_of(end)
-        if first * self._id_tokens // self._block_size < end:  # the first blocks of this id remain
+        chain, index, block_size, id_tokens = node.chain, self.index, self._block_size, self._id_tokens
+        first = ((end + 1) * block_size - 1) // id_tokens
+        if first * id_tokens // block_size < end:  # the first blocks of this id remain
             if end == node.begin and node.parent is not None:
-                self.index[node.chain[first]] = node.parent
+                index[chain[first]] = node.parent
             first += 1
-        gone = map(self.index.__delitem__, node.chain[first : self._id_of(node.end - 1) + 1])
+        gone = map(index.__delitem__, chain[first : (node.end * block_size - 1) // id_tokens + 1])
         deque(gone, maxlen=0)  # a loop in C, since these are many
+        self.changes += 1
         node.end = end
         if end == node.begin and node.parent is not None:
             node.parent.children -= 1

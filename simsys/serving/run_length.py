@@ -9,13 +9,14 @@ from simsys.serving.engine_state import EngineState
 
 def steps_that_fit(engine: EngineState, steps: int) -> int:
     """Number of next steps with enough KV blocks, at least one; sequences decode in them, or there are chunks."""
-    decoding = engine.scheduler.decode.missing_blocks
+    decode, free = engine.scheduler.decode, engine.kv.free_blocks
+    if not engine.chunks:
+        return max(1, decode.steps_within(free, steps))
 
     def blocks(steps: int) -> int:
-        return (decoding(steps) if engine.decoding else 0) + blocks_of_chunks(engine, steps)
+        return (decode.missing_blocks(steps) if engine.decoding else 0) + blocks_of_chunks(engine, steps)
 
-    missing = blocks if engine.chunks else decoding
-    return max(1, bisect_right(range(1, steps + 1), engine.kv.free_blocks, key=missing))
+    return max(1, bisect_right(range(1, steps + 1), free, key=blocks))
 
 
 def blocks_of_chunks(engine: EngineState, steps: int) -> int:
@@ -38,9 +39,7 @@ def steps_until_prefix_eviction(engine: EngineState, steps: int) -> int:
 
     The scheduler must be asked again then: a shorter prefix may let the request fit into a step with fewer blocks.
     """
-    taken, kv = engine.scheduler.decode.missing_blocks, engine.kv
-    most = taken(steps - 1)
+    decode, kv = engine.scheduler.decode, engine.kv
+    most = decode.missing_blocks(steps - 1)
     spare = min((kv.spare_blocks(request, most) for request in engine.scheduler.considers()), default=most)
-    if spare >= most:
-        return steps
-    return 1 + bisect_right(range(1, steps), spare, key=taken)
+    return steps if spare >= most else 1 + decode.steps_within(spare, steps - 1)
