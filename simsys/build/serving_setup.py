@@ -30,8 +30,7 @@ from simsys.parallel.replica import replica_stages
 from simsys.parallel.serving_memory import expert_bytes
 from simsys.parallel.stages import layer_count
 from simsys.serving.api_server import ApiServer
-from simsys.serving.prefix_cache import block_chains
-from simsys.serving.prefix_tree import Chain
+from simsys.serving.prefix_cache import Chains, block_chains
 from simsys.serving.requests import RequestTable
 
 RANK_ORDER = ("tensor", "context", "pipeline", "data")
@@ -249,7 +248,7 @@ class ServingSetup:
         return range(self.layout.pipeline)
 
     @cached_property
-    def chains(self) -> tuple[list[Chain], int]:
+    def chains(self) -> Chains:
         """The hashes of the blocks of each request, for prefix caching."""
         return block_chains(self.requests, self.settings.block_size)
 

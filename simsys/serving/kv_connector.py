@@ -16,7 +16,7 @@ from simsys.serving.kv_loads import KVLoads
 from simsys.serving.kv_prefetch import Prefetches, PrefetchPolicy
 from simsys.serving.kv_tier import Tier, TierSpec
 from simsys.serving.phases import Chunk, PrefillPhase
-from simsys.serving.prefix_tree import Chain
+from simsys.serving.prefix_cache import Chains
 from simsys.serving.scheduler import Scheduler
 from simsys.serving.sequences import Sequences
 from simsys.serving.tiered_cache import TieredCache
@@ -97,7 +97,7 @@ class KVConnector:
         env: The environment.
         probes: Observers.
         gpus_per_node: Consecutive ranks on a node.
-        chains: Ids of the blocks of each request, and the tokens of each id.
+        chains: Ids of the blocks of the requests.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class KVConnector:
         env: Environment,
         probes: Probes,
         gpus_per_node: int,
-        chains: tuple[Sequence[Chain], int],
+        chains: Chains,
     ) -> None:
         self._specs, self._offload, self._env, self._probes = specs, offload, env, probes
         self._gpus_per_node, self._chains = gpus_per_node, chains
@@ -128,7 +128,7 @@ class KVConnector:
             num_blocks,
             block_size,
             sequences,
-            *self._chains,
+            self._chains,
             tiers=tiers,
             chunk_tokens=offload.chunk_tokens,
             depth=len(tiers) if offload.prefetch is None else 1,

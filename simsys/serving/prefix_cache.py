@@ -8,6 +8,7 @@ one and frees its own (as in SGLang).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from simsys.errors import InternalError
 from simsys.serving.kv_cache import PagedKVCache
@@ -16,20 +17,31 @@ from simsys.serving.requests import RequestTable
 from simsys.serving.sequences import Sequences
 
 
-def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], int]:
-    """By request, the ids of its blocks: its prompt and, where known, its answer.
+class Chains(NamedTuple):
+    """The ids of the blocks of all requests, the same for all caches.
+
+    Args:
+        of: By request, the ids of its prompt and, where known, of its answer.
+        id_tokens: Tokens per id: at least a block.
+        any: Whether any request has an id.
+    """
+
+    of: Sequence[Chain]
+    id_tokens: int
+    any: bool
+
+
+def block_chains(requests: RequestTable, block_size: int) -> Chains:
+    """The ids of the blocks of requests.
 
     Ids of an answer are known from the next turn's prompt, unless that has left out thoughts before the answer.
 
     Args:
         requests: All requests.
         block_size: Tokens of a block of the KV cache.
-
-    Returns:
-        The ids, and the tokens per id: at least a block.
     """
     if not requests.hash_ids:
-        return [()] * len(requests), block_size
+        return Chains([()] * len(requests), block_size, any=False)
     chains: list[Chain] = list(requests.hash_ids)
     for request, before in enumerate(requests.after):
         if before >= 0 and not (requests.forgets_thoughts and requests.reasoning_tokens[before]):
@@ -40,11 +52,11 @@ def block_chains(requests: RequestTable, block_size: int) -> tuple[list[Chain], 
         if attempt:
             chains[request] = chains[request - attempt]
     id_tokens = requests.hash_block_tokens
-    if id_tokens >= block_size:
-        return chains, id_tokens
-    # A block is identified by the id of its last token.
-    whole = ((chain, range(1, len(chain) * id_tokens // block_size + 1)) for chain in chains)
-    return [tuple(chain[(end * block_size - 1) // id_tokens] for end in ends) for chain, ends in whole], block_size
+    if id_tokens < block_size:  # a block is identified by the id of its last token
+        whole = ((chain, range(1, len(chain) * id_tokens // block_size + 1)) for chain in chains)
+        chains = [tuple(chain[(end * block_size - 1) // id_tokens] for end in ends) for chain, ends in whole]
+        id_tokens = block_size
+    return Chains(chains, id_tokens, any=any(chains))
 
 
 class PrefixCache(PagedKVCache):
@@ -57,30 +69,22 @@ class PrefixCache(PagedKVCache):
         block_size: Tokens per block.
         sequences: The sequences.
         chains: Block ids of the requests.
-        id_tokens: Tokens per id, at least `block_size`.
-        shares: Whether any chain has an id; by default it is looked up.
     """
 
-    __slots__ = ("_chains", "_found", "_id_tokens", "_longer", "_looked_up", "_nodes", "_returning", "_sequences", "tree")
+    __slots__ = (
+        *("_chains", "_found", "_id_tokens", "_longer", "_looked_up"),
+        *("_nodes", "_returning", "_sequences", "tree"),
+    )
 
-    def __init__(
-        self,
-        num_blocks: int,
-        block_size: int,
-        sequences: Sequences,
-        chains: Sequence[Chain],
-        id_tokens: int,
-        *,
-        shares: bool | None = None,
-    ) -> None:
+    def __init__(self, num_blocks: int, block_size: int, sequences: Sequences, chains: Chains) -> None:
         super().__init__(num_blocks, block_size)
-        self._sequences, self._chains, self._id_tokens = sequences, chains, id_tokens
+        self._sequences, self._chains, self._id_tokens = sequences, chains.of, chains.id_tokens
         self._longer: dict[int, Chain] = {}  # of requests that were preempted
         self._returning = -1
         self._looked_up, self._found = (-1, 0, 0), 0  # request, most blocks and state of the tree; tokens found
         self._nodes: dict[int, Node | None] = {}  # by request, the end of what it shares
-        self.tree = PrefixTree(num_blocks, block_size, id_tokens)
-        self.looks_up, self.shares = True, any(chains) if shares is None else shares
+        self.tree = PrefixTree(num_blocks, block_size, chains.id_tokens)
+        self.looks_up, self.shares = True, chains.any
 
     def _begin_to_share(self) -> None:
         """From now on something can be found; so far blocks were counted, and nothing more."""

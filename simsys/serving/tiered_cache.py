@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from simsys.serving.kv_tier import Tier
-from simsys.serving.prefix_cache import PrefixCache
-from simsys.serving.prefix_tree import Chain, Node, PrefixTree
+from simsys.serving.prefix_cache import Chains, PrefixCache
+from simsys.serving.prefix_tree import Node, PrefixTree
 from simsys.serving.sequences import Sequences
 
 
@@ -41,7 +41,6 @@ class TieredCache(PrefixCache):
         block_size: Tokens per block.
         sequences: The sequences.
         chains: Block ids of the requests.
-        id_tokens: Tokens per id, at least `block_size`.
         tiers: The tiers, the fastest one first.
         chunk_tokens: Tokens of a chunk, a multiple of `block_size`.
         depth: Tiers that loads read from; prefixes further below are prefetched.
@@ -70,8 +69,7 @@ class TieredCache(PrefixCache):
         num_blocks: int,
         block_size: int,
         sequences: Sequences,
-        chains: Sequence[Chain],
-        id_tokens: int,
+        chains: Chains,
         *,
         tiers: Sequence[Tier],
         chunk_tokens: int,
@@ -80,7 +78,7 @@ class TieredCache(PrefixCache):
         at_once: bool = False,
         decodes: bool = False,
     ) -> None:
-        super().__init__(num_blocks, block_size, sequences, chains, id_tokens)
+        super().__init__(num_blocks, block_size, sequences, chains)
         self.tiers, self.chunk_tokens = tiers, chunk_tokens
         self._depth, self._least_tokens, self._at_once, self._decodes = depth, least_tokens, at_once, decodes
         self.loading: dict[int, Found] = {}
@@ -93,7 +91,7 @@ class TieredCache(PrefixCache):
         """Requests that were admitted with a prefix that is in tiers, to be loaded for their first step."""
         self._stored: dict[int, int] = {}  # by running request, tokens whose chunks were written
         if tiers[0].spec.writes_back:
-            self.tree = SpillingTree(num_blocks, block_size, id_tokens, tiers[0], chunk_tokens)
+            self.tree = SpillingTree(num_blocks, block_size, chains.id_tokens, tiers[0], chunk_tokens)
 
     def cached_tokens(self, request: int) -> int:
         """Tokens of a waiting request that need not be computed."""

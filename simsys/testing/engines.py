@@ -151,7 +151,7 @@ class EngineHarness:
         if not parts.prefix_caching:
             return PagedKVCache(parts.num_blocks, parts.block_size)
         chains = block_chains(self.requests, parts.block_size)
-        return PrefixCache(parts.num_blocks, parts.block_size, self.sequences, *chains)
+        return PrefixCache(parts.num_blocks, parts.block_size, self.sequences, chains)
 
 
 class WatchedTeam(Team):

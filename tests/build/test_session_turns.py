@@ -88,8 +88,7 @@ def test_an_answer_after_forgotten_thoughts_is_not_found_in_the_cache() -> None:
     thoughts = {"tokens": 100}
     forgotten, kept = (build(reasoning=thoughts | {"returned": returned}) for returned in (False, True))
     for table, known in ((forgotten, 1000 // 16), (kept, 2150 // 16)):
-        chains, _ = block_chains(table, 16)
-        assert len(chains[0]) == known
+        assert len(block_chains(table, 16).of[0]) == known
 
 
 def test_reasoning_without_conversations_makes_outputs_longer() -> None:

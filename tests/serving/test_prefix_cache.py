@@ -149,7 +149,7 @@ def test_blocks_and_their_order_are_those_of_the_naive_cache(
     data: st.DataObject, requests: RequestTable, num_blocks: int, block_size: int
 ) -> None:
     sequences = Sequences(requests)
-    cache = PrefixCache(num_blocks, block_size, sequences, *block_chains(requests, block_size))
+    cache = PrefixCache(num_blocks, block_size, sequences, block_chains(requests, block_size))
     naive = NaiveCache(num_blocks, block_size, naive_keys(requests, block_size))
     tokens_of: dict[int, int] = {}
     computed: dict[int, int] = {}
@@ -203,7 +203,7 @@ def test_blocks_and_their_order_are_those_of_the_naive_cache(
 def test_blocks_that_decoding_gives_back_are_used_before_cached_ones() -> None:
     requests = RequestTable([0.0] * 3, [8, 24, 9], [1, 1, 1], hash_ids=[(1, 2), (3,), (1, 2)], hash_block_tokens=4)
     sequences = Sequences(requests)
-    cache = PrefixCache(8, 4, sequences, *block_chains(requests, 4))
+    cache = PrefixCache(8, 4, sequences, block_chains(requests, 4))
     assert cache.start(0, 8)
     sequences.computed_tokens[0] = 8
     cache.release(0, 8)
@@ -218,7 +218,7 @@ def test_what_a_preempted_request_adds_after_its_return_is_not_cached() -> None:
     """It has no ids by which another request could find it, and would take the place of prefixes."""
     requests = RequestTable([0.0] * 2, [8] * 2, [17] * 2)
     sequences = Sequences(requests)
-    cache = PrefixCache(20, 4, sequences, *block_chains(requests, 4))
+    cache = PrefixCache(20, 4, sequences, block_chains(requests, 4))
     cached = []
     for request, tokens in ((1, 12), (0, 12), (1, 24)):
         assert cache.start(request, 12, cached=cache.cached_tokens(request))

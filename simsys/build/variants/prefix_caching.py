@@ -46,10 +46,7 @@ class PrefixCaching(Variant):
         """A cache that shares blocks; None for engines that only decode and receive whole caches."""
         if pool.only_decodes and not decodes(setup):
             return None
-        block_tokens = setup.settings.block_size
-        # With many replicas, it takes long to look for an id in all chains for each of them.
-        shares = None if any(setup.requests.hash_ids) else False
-        return PrefixCache(pool.engine_blocks, block_tokens, sequences, *setup.chains, shares=shares)
+        return PrefixCache(pool.engine_blocks, setup.settings.block_size, sequences, setup.chains)
 
 
 def decodes(setup: ServingMemory) -> bool:
