@@ -95,11 +95,8 @@ class Drafting:
 
     def host_s(self, batch: Batch) -> float:
         """Time before a pass in which tokens are drafted without a model."""
-        return 0.0 if self.draft is not None or not batch.decode_sequences else self._drafts_s
-
-    @property
-    def _drafts_s(self) -> float:
-        return self.speculation.draft_tokens * self.draft_s
+        drafts = self.draft is None and batch.decode_sequences
+        return self.speculation.draft_tokens * self.draft_s if drafts else 0.0
 
     def drafts(self, batch: Batch) -> list[Batch]:
         """The passes of the model that drafts, before a step; none if none does."""
