@@ -142,22 +142,22 @@ class Draws:
         """Return the number of steps from a place on until they yield a number of tokens."""
         if 2 * self._after[0][0] < tokens:
             self._extend(tokens)
-        steps, found, size = 0, 0, len(self.ring)
+        steps, size, end = 0, len(self.ring), place + tokens
         for power, after in self._after:
-            more = found + after[(place + found) % size]
-            if more < tokens:
-                found = more
+            further = place + after[place % size]
+            if further < end:
+                place = further
                 steps += power
         return steps + 1
 
     def tokens(self, place: int, steps: int) -> int:
         """Return the number of tokens that steps from a place on yield."""
         self._extend(steps + 1)
-        found = 0
+        size, end = len(self.ring), place
         for power, after in self._after:
             if steps & power:
-                found += after[(place + found) % len(after)]
-        return found
+                end += after[end % size]
+        return end - place
 
     def _extend(self, steps: int) -> None:
         """Add powers of two until they sum to all numbers of steps below this one."""
