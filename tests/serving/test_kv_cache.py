@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simsys.errors import InternalError
-from simsys.serving.kv_cache import PagedKVCache
+from simsys.serving.kv_cache import PagedKVCache, blocks_due, steps_within
 
 OPERATIONS = st.lists(
     st.one_of(
@@ -82,3 +82,13 @@ def test_taking_more_than_there_is_and_giving_back_more_are_bugs() -> None:
         cache.take_for_decode(3)
     with pytest.raises(InternalError, match="more KV blocks were released than taken, at request 5"):
         cache.release(5, 4)
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=16), st.integers(0, 40), st.integers(0, 60), st.integers(0, 60)
+)
+def test_the_steps_within_a_number_of_blocks_are_those_that_a_search_finds(
+    due: list[int], step: int, blocks: int, most: int
+) -> None:
+    found = steps_within(due, step, blocks, most)
+    assert found == max(steps for steps in range(most + 1) if blocks_due(due, step, steps) <= blocks)
