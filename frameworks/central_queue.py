@@ -56,10 +56,11 @@ class CentralQueue(Router):
 
     def tell_all(self, request: int) -> None:
         """Let every replica ask its scheduler at the end of the step under way if that wants the request."""
-        first_only = self.wants_first_only and self.queue[0] != request
-        for replica in self.replicas:
-            if not first_only or replica.left <= 1:
-                replica.notice(request)
+        replicas = self.replicas
+        if self.wants_first_only and self.queue[0] != request:
+            replicas = [replica for replica in replicas if not replica.left]  # those that may begin now
+        for replica in replicas:
+            replica.notice(request)
 
     def offer(self) -> None:
         """Wake the replica that can call its scheduler first; an idle replica can do so now.
