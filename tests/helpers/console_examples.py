@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -13,29 +13,35 @@ from simsys.cli import cli
 
 REST = "..."
 """Stands for any output between two parts that are shown, and at the end."""
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 
 def blocks(page: Path) -> list[str]:
     """The examples of a page."""
-    return re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 def carry_out(block: str, folder: Path) -> None:
     """Write the files of an example into the current folder, run its commands, and compare what they print."""
-    for command, shown in _commands(block):
+    for _, command, shown in commands(block):
         if command[0] == "cat":
             (folder / command[1]).write_text(shown, encoding="utf-8")
-            continue
-        assert command[0] == "simsys"
-        result = CliRunner().invoke(cli, command[1:])
-        printed = " ".join((result.stdout or result.stderr).split())
-        _compare(printed, " ".join(shown.split()))
+        else:
+            _compare(" ".join(printed_by(command).split()), " ".join(shown.split()))
 
 
-def _commands(block: str) -> Iterator[tuple[list[str], str]]:
+def commands(block: str) -> Iterator[tuple[str, list[str], str]]:
+    """The commands of an example: as typed, its words, and what is shown of its output."""
     for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
-        command, _, shown = part.partition("\n")
-        yield shlex.split(command), shown
+        typed, _, shown = part.partition("\n")
+        yield typed, shlex.split(typed), shown
+
+
+def printed_by(command: Sequence[str]) -> str:
+    """What a command prints; its errors if there is nothing else."""
+    assert command[0] == "simsys"
+    result = CliRunner().invoke(cli, command[1:])
+    return result.stdout or result.stderr
 
 
 def _compare(printed: str, shown: str) -> None:
