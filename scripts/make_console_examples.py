@@ -1,9 +1,10 @@
-"""Write what the console examples of pages print, of the pages that `tests/house/test_console_examples.py` checks.
+"""Write what the console examples of pages print.
 
 Usage: python scripts/make_console_examples.py [PAGE ...]
 
 Parts of an output that are left out (a line `...`) stay so: a part begins and ends with the lines that are most like
-the lines that it began and ended with, numbers aside. Text around the examples that names their numbers is not changed.
+the lines that it began and ended with, numbers aside. Text around the examples is not changed, even where it names
+their numbers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.helpers.console_examples import BLOCK, REST, commands, printed_by  # noqa: E402
-from tests.house.test_console_examples import PAGES  # noqa: E402
+from tests.helpers.console_examples import BLOCK, PAGES, REST, commands, printed_by  # noqa: E402
 
 ALIKE = 0.5
 """Similarity of two lines below which one does not stand for the other."""
@@ -46,7 +46,7 @@ def _block(block: str, folder: Path) -> str:
 
 
 def shown_again(shown: str, printed: str) -> str:
-    """Return the parts of an output that another output of the same command showed, and the blank lines at its end."""
+    """Return the parts of an output that correspond to the parts that were shown of an earlier one."""
     parts, found, begin = _parts(shown.splitlines()), list[str](), 0
     lines = printed.splitlines()
     for part in parts:

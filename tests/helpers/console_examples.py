@@ -1,4 +1,4 @@
-"""The console examples of a page: commands, files and what is printed."""
+"""The console examples of pages: commands, files and what is printed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from click.testing import CliRunner
 
 from simsys.cli import cli
 
+PAGES = (
+    "../README.md",
+    "explanation/networks.md",
+    "explanation/serving.md",
+    "explanation/training.md",
+    "how-to/analysis.md",
+    "how-to/compare.md",
+    "how-to/emit.md",
+    "how-to/validation.md",
+    "tutorials/first-answer.md",
+)
+"""Pages below `docs` whose examples are carried out."""
 REST = "..."
 """Stands for any output between two parts that are shown, and at the end."""
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
