@@ -11,9 +11,7 @@ from heapq import heappop, heappush
 from simsys.framework import Sequences as Requests
 from simsys.framework import register
 from simsys.serving.kv_cache import PagedKVCache, blocks_due, steps_within
-from simsys.serving.phases import LockstepDecode
-
-NOBODY: list[int] = []
+from simsys.serving.phases import NONE_ENDED, LockstepDecode
 
 
 @register("llm_decode")
@@ -75,7 +73,7 @@ class LLMDecode(LockstepDecode):
         self.cached_tokens += self.size * steps
         self.step = step = begun + steps
         if not ends or ends[0][0] > step:
-            return NOBODY
+            return NONE_ENDED
         ended = []
         while ends and ends[0][0] <= step:
             request = heappop(ends)[1]

@@ -15,9 +15,7 @@ from simsys.framework import register
 from simsys.model.batch import Batch, batch_of
 from simsys.model.speculation import Speculation
 from simsys.serving.kv_cache import PagedKVCache
-from simsys.serving.phases import LockstepDecode
-
-NOBODY: list[int] = []
+from simsys.serving.phases import NONE_ENDED, LockstepDecode
 
 STRIDE = 7919
 """Between the draws of two requests; prime, so that all begin at different ones."""
@@ -109,7 +107,7 @@ class SpeculativeDecode(LockstepDecode):
         self.cached_units = units = self.cached_units + self.units_per_step * steps
         self.cached_tokens = units / UNIT
         if not ends or ends[0][0] > step:
-            return NOBODY
+            return NONE_ENDED
         ended, sequences = [], self.sequences
         while ends and ends[0][0] <= step:
             request = heappop(ends)[1]

@@ -114,6 +114,10 @@ class DecodePhase(ABC):
         """Complete a number of steps; return the requests with their last token, after release of their cache."""
 
 
+NONE_ENDED: list[int] = []
+"""The answer of `DecodePhase.finish` for most steps, at whose end no request has its last token."""
+
+
 class LockstepDecode(DecodePhase):
     """Decoding of sequences whose last steps are known when they join: the base of phases that keep a heap of them."""
 
