@@ -258,7 +258,7 @@ class ServingJob(ServingMemory):
             team,
             executor.env,
             executor.probes,
-            host=HostCosts(self.engine.per_step / host_speed, of_a_sequence_s / host_speed),
+            host=HostCosts(self.step_overhead_s / host_speed, of_a_sequence_s / host_speed),
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,

@@ -191,10 +191,17 @@ class ServingSetup:
             experts=self.experts.division,
             gather=given.scatter_gather,
             length_skew=self.engine.length_skew or 1.0,
-            early_attention=self.engine.decodes_early(self.settings.release, self.cluster.gpu),
+            decoded_by=self._decode_kernels(model),
             launch_factors=factors.model_dump() if factors is not None else None,
             products=self.experts.products(self.precision, self.engine, self.cluster.spec),
         )
+
+    def _decode_kernels(self, model: Model) -> str:
+        """The kernels for decode attention of a model, if they have a curve of their own."""
+        if not model.num_key_value_heads:
+            return ""
+        group = model.num_attention_heads // model.num_key_value_heads
+        return self.engine.decodes_by(self.settings.release, self.cluster.gpu, group)
 
     @cached_property
     def experts(self) -> ExpertSetup:
@@ -270,6 +277,7 @@ class ServingSetup:
             self.engine.per_prompt_layer or 0.0,
             token_layer_s=self.hand_over_s / max(1, self.model.num_layers),
             above_tokens=0.0 if hand_over is None else float(hand_over.above),
+            cached_token_s=(self.engine.per_cached_token or 0.0) / speed,
         )
 
     @property
@@ -289,6 +297,11 @@ class ServingSetup:
         """Time of a request to reach the scheduler (s)."""
         given = self.settings.api_overhead
         return self.engine.per_request if given is None else given
+
+    @property
+    def step_overhead_s(self) -> float:
+        """Host time of a step (s) on a host of the usual speed, without that of its sequences."""
+        return self.engine.of_a_step(self.layout.tensor * self.layout.pipeline)
 
     def api_server(self) -> ApiServer | None:
         """The processes that tokenise requests, before any arrives; None if they are no bottleneck."""

@@ -36,7 +36,7 @@ def _engine(job: ServingMemory) -> Iterator[str]:
     layer = "" if job.settings.passes else f"{_us(engine.per_layer * spec.kernel_gap)} per layer, "
     yield (
         f"engine profile {engine.name}: {layer}"
-        f"{_us(engine.per_step / speed)} per step, {_us(of_a_sequence_s / speed)} per sequence per step"
+        f"{_us(job.step_overhead_s / speed)} per step, {_us(of_a_sequence_s / speed)} per sequence per step"
         f"{', overlapped with the previous step' if job.settings.async_scheduling else ''}"
     )
     yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"

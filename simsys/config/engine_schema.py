@@ -55,16 +55,33 @@ class HandOver(FrozenModel):
     above: Count
 
 
-class PagedAttention(FrozenModel):
-    """Releases that decode by the first kernels of PagedAttention (`Efficiency.paged_attention`).
+class DecodeKernels(FrozenModel):
+    """Kernels by which some releases decode, and for which GPUs have a curve (`Efficiency`).
 
     Args:
-        platforms: The software platforms on which they do so.
-        before: The first release that does not.
+        name: Their curve: ``paged_attention``, the first kernels of PagedAttention, or ``masked_attention``. Both have
+            a block of threads for each sequence and query head.
+        platforms: The software platforms on which they decode.
+        before: The first release that decodes otherwise; left out, none does.
+        except_groups: Numbers of query heads per KV head for which the releases have other kernels.
     """
 
+    name: Literal["paged_attention", "masked_attention"]
     platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
-    before: Release
+    before: Release | None = None
+    except_groups: tuple[Count, ...] = ()
+
+    def decode(self, release: str, gpu: GpuProfile, group: int) -> bool:
+        """Whether they decode in a release; ``0.6`` is the last of releases 0.6.x.
+
+        Args:
+            release: The release.
+            gpu: The GPU.
+            group: Query heads per KV head.
+        """
+        key = release_key(release)
+        early = self.before is None or key < release_key(self.before)[: len(key)]
+        return early and gpu.software_platform in self.platforms and group not in self.except_groups
 
 
 Factor = Annotated[float, Field(strict=True, gt=0, le=100)]
@@ -125,7 +142,10 @@ class EngineProfile(Profile):
         prompt_hand_over: Time before a pass to hand prompts to the other ranks; left out, 0.
         cuda_graphs: Which steps need no launches; left out, there are none.
         per_step: Overhead of one engine step: scheduling, sampling.
+        step_hand_over: Time before each step to hand its inputs to the processes of the other ranks; left out, 0.
         per_sequence: Overhead of one sequence in one step: sampling, detokenising.
+        per_cached_token: Time of the host for each cached token of the sequences that decode in a step, as for block
+            tables; left out, 0.
         per_output: Further overhead of one sequence in a step that sends its tokens, which one in
             `serving.stream_interval` steps does; left out, `per_sequence` includes it.
         async_scheduling: Whether `per_step` and `per_sequence` overlap with the work of the GPUs, so that only the
@@ -143,7 +163,7 @@ class EngineProfile(Profile):
             or the ``last`` ones, or those ``before_last``; left out, such numbers of stages are refused.
         length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
             left out, 1.
-        paged_attention: Releases with early kernels for decode attention; left out, none.
+        decode_kernels: Kernels for decode attention that have a curve of their own; the first entry that holds counts.
         gpu_memory_utilization: Share of device memory the stack may fill.
         activations_beside: Whether the activations of a server use the rest of the memory, beside that share; left
             out, they are part of it.
@@ -172,7 +192,9 @@ class EngineProfile(Profile):
     prompt_hand_over: HandOver | None = None
     cuda_graphs: CudaGraphs | None = None
     per_step: NonNegativeSeconds
+    step_hand_over: NonNegativeSeconds | None = None
     per_sequence: NonNegativeSeconds
+    per_cached_token: NonNegativeSeconds | None = None
     per_output: NonNegativeSeconds | None = None
     async_scheduling: bool | None = None
     per_request: NonNegativeSeconds
@@ -181,7 +203,7 @@ class EngineProfile(Profile):
     communication_share: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     longer_stages: Literal["first", "last", "before_last"] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
-    paged_attention: PagedAttention | None = None
+    decode_kernels: tuple[DecodeKernels, ...] = ()
     gpu_memory_utilization: Fraction
     activations_beside: bool | None = None
     memory_context: NonNegativeBytes
@@ -193,16 +215,17 @@ class EngineProfile(Profile):
     loss_bytes_per_logit: Annotated[float, Field(strict=True, ge=0, le=1000)] | None = None
     cast_bytes_per_weight: Annotated[float, Field(strict=True, ge=0, le=100)] | None = None
 
+    def of_a_step(self, ranks: int) -> float:
+        """Overhead of one step (s) of an engine with this number of ranks."""
+        return self.per_step + ((self.step_hand_over or 0.0) if ranks > 1 else 0.0)
+
     def of_a_sequence(self, stream_interval: int) -> float:
         """Mean overhead of one sequence in one step (s), with `stream_interval` tokens of it sent at once."""
         return self.per_sequence + (self.per_output or 0.0) / stream_interval
 
-    def decodes_early(self, release: str, gpu: GpuProfile) -> bool:
-        """Whether a release decodes by the first kernels of PagedAttention; ``0.6`` is the last of releases 0.6.x."""
-        early, key = self.paged_attention, release_key(release)
-        if early is None or gpu.software_platform not in early.platforms:
-            return False
-        return key < release_key(early.before)[: len(key)]
+    def decodes_by(self, release: str, gpu: GpuProfile, group: int) -> str:
+        """The kernels for decode attention, if they have a curve of their own; arguments as of `DecodeKernels.decode`."""
+        return next((each.name for each in self.decode_kernels if each.decode(release, gpu, group)), "")
 
     def effort_of_experts(self, dtype: str) -> float:
         """Time that products of experts which compute in a dtype take, over that of the GPU's profile."""

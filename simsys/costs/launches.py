@@ -20,6 +20,7 @@ class Launches:
         prompt_layer_s: Additional time of a layer of a pass with prompts, independent of its kernels.
         token_layer_s: Additional time per token of passes with more than `above_tokens` prompt tokens.
         above_tokens: The limit for `token_layer_s`.
+        cached_token_s: Time of the host per cached token of the sequences that decode in a pass.
     """
 
     per_layer_s: float = 0.0
@@ -28,6 +29,7 @@ class Launches:
     prompt_layer_s: float = 0.0
     token_layer_s: float = 0.0
     above_tokens: float = 0.0
+    cached_token_s: float = 0.0
 
     def per_layer(self, tokens: float, prompts: bool) -> PerLayer:
         """What launches cost a pass by its tokens, and by whether there are prompts among them."""

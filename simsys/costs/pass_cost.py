@@ -10,6 +10,7 @@ from simsys.costs.launches import NO_LAUNCHES, Launches
 from simsys.costs.segment_cost import PromptBound, Rates, SegmentCost, SegmentTime
 from simsys.costs.step_times import Line, StepTimes
 from simsys.model.batch import Batch, batch_of
+from simsys.model.operators import OperatorKind
 from simsys.model.work import Precision
 from simsys.parallel.passes import ForwardPass
 from simsys.parallel.segments import Segment
@@ -80,8 +81,12 @@ class PassCost:
         self._collective_s, self._launches = collective_s, launches
         rates: Rates = {}
 
+        cached_token_s = launches.cached_token_s / max(1, _decode_kernels(plan))
+
         def costs(segments: Iterable[Segment]) -> list[SegmentCost]:
-            return [SegmentCost(segment, spec, precision, per_layer_s, launches, rates) for segment in segments]
+            return [
+                SegmentCost(each, spec, precision, per_layer_s, launches, rates, cached_token_s) for each in segments
+            ]
 
         self._stretches = [(each.name, each.repeat, costs(each.segments)) for each in plan.stretches]
         self._segments = [(float(n), segment) for _, n, segments in self._stretches for segment in segments]
@@ -225,3 +230,12 @@ class PassCost:
     def _time(name: str, segment: SegmentCost, batch: Batch) -> SegmentTime:
         kind = segment.exchange.kind if segment.exchange is not None else None
         return SegmentTime(name, segment.compute_seconds(batch), kind, segment.exchange_bytes(batch))
+
+
+def _decode_kernels(plan: ForwardPass) -> int:
+    """Number of kernels of a pass that read the context of decoding sequences."""
+    return sum(
+        stretch.repeat * sum(operator.kind is OperatorKind.DECODE_ATTENTION for operator in segment.operators)
+        for stretch in plan.stretches
+        for segment in stretch.segments
+    )

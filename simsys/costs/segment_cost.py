@@ -58,12 +58,13 @@ class SegmentCost:
         per_layer_s: float,
         launches: Launches = NO_LAUNCHES,
         rates: Rates | None = None,
+        cached_token_s: float = 0.0,
     ) -> None:
         rates = {} if rates is None else rates
 
         def costs(prompts: bool) -> list[_OperatorCost]:
             costed = (operator.costed(prompts=prompts) for operator in segment.operators)
-            return [_OperatorCost(operator, spec, precision, rates) for operator in costed]
+            return [_OperatorCost(operator, spec, precision, rates, cached_token_s) for operator in costed]
 
         with_prompts = costs(True)
         # Where macro operations say nothing else, an operator costs the same in both kinds of passes.
@@ -135,10 +136,12 @@ class _OperatorCost:
         spec: The device.
         precision: Of weights, activations and KV cache.
         rates: Of kernels, some of them found already.
+        cached_token_s: Time of the host per cached token, of a kernel for decode attention.
     """
 
     __slots__ = (
         "_bytes_per_weight",
+        "_cached_token_s",
         "_feasible",
         "_of_decoding",
         "_of_prompts",
@@ -156,6 +159,7 @@ class _OperatorCost:
         spec: DeviceSpec,
         precision: Precision,
         rates: Rates,
+        cached_token_s: float = 0.0,
     ) -> None:
         if operator.window:
             raise InternalError(f"the window of {operator.name} was not resolved before its cost was asked for")
@@ -164,6 +168,7 @@ class _OperatorCost:
         if key not in rates:
             rates[key] = KernelRates(spec, *key)
         self.operator, self.rates, self.per_logit = operator, rates[key], operator.per_logit
+        self._cached_token_s = cached_token_s if operator.kind is DECODE_ATTENTION else 0.0
         self._precision, self._bytes_per_weight = precision, precision.bytes_per_weight(operator)
         self.linear: tuple[float, float, float] | None = None
         """FLOP of a token, bytes of the weights and bytes of a token, where there is no more to it."""
@@ -208,7 +213,8 @@ class _OperatorCost:
         """
         by_bytes_s, by_flop_s, byte_s, flop_s = self._bounds(tokens, repeat)
         token_flop, token_bytes = self._of_decoding[alone]
-        return [(by_bytes_s, token_bytes * byte_s), (by_flop_s, token_flop * flop_s)]
+        more_s = repeat * self._cached_token_s
+        return [(by_bytes_s, token_bytes * byte_s + more_s), (by_flop_s, token_flop * flop_s + more_s)]
 
     def _bounds(self, tokens: float, repeat: float) -> tuple[float, float, float, float]:
         """Lower limits of `repeat` attention kernels without context, by bytes and by FLOP, and their slopes."""
@@ -222,7 +228,11 @@ class _OperatorCost:
     def seconds(self, batch: Batch) -> float:
         """Its duration; zero without work."""
         flop, nbytes, rows = amounts(self.operator, batch, self._precision, self._bytes_per_weight)
-        return max(self.rates.bounds(flop, nbytes, rows)) if flop or nbytes else 0.0
+        if not (flop or nbytes):
+            return 0.0
+        by_bytes_s, by_flop_s = self.rates.bounds(flop, nbytes, rows)
+        context, more_s = batch.decode_context_tokens, self._cached_token_s
+        return max(by_bytes_s + more_s * context, by_flop_s + more_s * (context + batch.verified_pairs))
 
 
 class _Kernels:

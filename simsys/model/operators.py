@@ -94,8 +94,8 @@ class Operator:
         scales: Ratios of its costs to these amounts, from macro operations; stored amounts are not scaled.
         effort: Time to compute, over that of the device's curve: not 1 if an engine has slower or faster kernels.
         by_deep_gemm: Whether DeepGEMM multiplies, if the device has a curve for it.
-        by_paged_attention: Whether kernels decode that have one block of threads for each sequence and query head, if
-            the device has a curve for them; its rows are then sequences times query heads.
+        decoded_by: Kernels of decode attention for which devices may have a curve, named as in `Efficiency`; empty for
+            others.
         padding_tokens: Tokens that each pass computes in addition, as padding of the rows of experts.
     """
 
@@ -133,7 +133,7 @@ class Operator:
     scales: Scales | None = None
     effort: float = 1.0
     by_deep_gemm: bool = False
-    by_paged_attention: bool = False
+    decoded_by: str = ""
     padding_tokens: float = 0.0
 
     @property
@@ -184,8 +184,8 @@ class Operator:
     @property
     def role(self) -> str:
         """For what devices may have a curve, named as in `Efficiency`; empty for anything else."""
-        if self.by_paged_attention:
-            return "paged_attention"
+        if self.decoded_by:
+            return self.decoded_by
         if self.kind is not OperatorKind.MEMORY:
             return "deep_gemm" if self.by_deep_gemm else ""
         if self.name.endswith("_norm"):

@@ -57,7 +57,7 @@ def replica_stages(
     experts: Experts | None = None,
     gather: bool = True,
     length_skew: float = 1.0,
-    early_attention: bool = False,
+    decoded_by: str = "",
     launch_factors: Mapping[str, float] | None = None,
     products: ExpertProducts = PLAIN_PRODUCTS,
 ) -> list[ForwardPass]:
@@ -73,7 +73,7 @@ def replica_stages(
         gather: True if each rank of a stage receives a part of the hidden states and gathers the rest (Narayanan et
             al. 2021, §4.1), as in vLLM; else each receives all of them.
         length_skew: Time of decode attention over sequences of unequal length, relative to equal lengths.
-        early_attention: Whether decode attention is of the first kernels of PagedAttention.
+        decoded_by: Kernels for decode attention that have a curve of their own (`DecodeKernels`); empty for others.
         launch_factors: Time to launch the additional kernels of some operators, relative to their number.
         products: By which kernels experts compute.
 
@@ -81,9 +81,9 @@ def replica_stages(
         UsageError: If the model cannot be divided like this.
     """
     whole = with_length_skew(forward_pass(model, tensor, sequence_parallel, experts=experts), length_skew)
-    if early_attention:
+    if decoded_by:
         heads = model.num_attention_heads / tensor
-        whole = _with_decode_attention(whole, by_paged_attention=True, rows_per_token=heads)
+        whole = _with_decode_attention(whole, decoded_by=decoded_by, rows_per_token=heads)
     whole = with_launch_factors(with_wider_gaps(whole), launch_factors or {})
     if products != PLAIN_PRODUCTS:
         whole = _with_operators(whole, lambda each: products.of(each) if each.grouped else each)

@@ -247,6 +247,49 @@ def test_both_levels_agree_on_early_attention_which_costs_more_above_512_blocks_
     assert early > 2 * later > 0  # the 17th prompt delays answers, too
 
 
+def decode_s(prompt: int, **given: Any) -> float:
+    """Time per token of a single request (s), which both levels agree on."""
+    workload = {**WORKLOAD, "prompt_tokens": prompt, "output_tokens": 8, "num_requests": 1}
+    tpot_ms = [
+        simulate_job(job(workload=workload, simulation={"lod": lod}, **given)).metrics["mean_tpot_ms"]
+        for lod in ("high", "medium")
+    ]
+    assert tpot_ms[0] == pytest.approx(tpot_ms[1], rel=1e-9)
+    return float(tpot_ms[0]) / 1e3
+
+
+def test_a_cached_token_of_masked_attention_costs_as_much_with_fewer_heads() -> None:
+    """One block of threads walks through the context of each query head, however many there are."""
+
+    def more_s(release: str, tensor: int) -> float:
+        given = {"gpu": "A100", "gpus": tensor, "parallelism": {"tp_degree": tensor}}
+        given["serving"] = {"engine": "tensorrt-llm-cpp", "engine_release": release}
+        short_s, long_s = (decode_s(prompt=prompt, **given) for prompt in (1000, 3000))
+        return (long_s - short_s) / 2000 / 32
+
+    for tensor in (1, 4):
+        assert more_s("0.11", tensor) == pytest.approx(13e-9, rel=0.25)
+    assert more_s("0.12", 4) < 0.3 * more_s("0.12", 1) < 0.3 * more_s("0.11", 1)
+
+
+def test_the_host_of_vllm_v0_counts_cached_tokens_and_hands_steps_to_other_ranks() -> None:
+    """Each cached token of each sequence costs a step the same, whatever the number of GPUs."""
+    made = job("Llama3-8B", gpu="A100", serving={"engine": "vllm-v0"})
+    engine, speed = made.engine, made.cluster.spec.host_speed
+    free = made.engine.model_copy(update={"per_cached_token": None, "step_hand_over": None})
+    for gpus in (1, 2):
+        workload = {**WORKLOAD, "prompt_tokens": 1000, "output_tokens": 2, "num_requests": 4}
+        given = {"gpus": gpus, "parallelism": {"tp_degree": gpus}, "serving": {"engine": "vllm-v0"}}
+        one = job("Llama3-8B", gpu="A100", workload=workload, **given)
+        with_s, without_s = (
+            simulate_job(replace(one, engine=each)).metrics["mean_tpot_ms"] / 1e3 for each in (engine, free)
+        )
+        tables_s = 4 * 1001 * engine.per_cached_token / speed
+        assert with_s - without_s == pytest.approx(
+            tables_s + (engine.step_hand_over / speed if gpus > 1 else 0.0), rel=0.02
+        )
+
+
 @pytest.mark.parametrize(("precision", "effort"), [("bf16", 2.0), ("int4", 3.0)])
 def test_both_levels_agree_on_the_effort_of_products_of_experts(precision: str, effort: float) -> None:
     """Weights that are stored in fewer bits have a factor of their own; first tokens feel it."""

@@ -178,14 +178,15 @@ def test_unequal_lengths_slow_down_decode_attention_over_several_sequences() -> 
     assert with_length_skew(skewed, 1.0) is skewed
 
 
+@pytest.mark.parametrize("name", ["paged_attention", "masked_attention"])
 @pytest.mark.parametrize("tensor", [1, 4])
-def test_early_attention_has_a_curve_by_sequences_times_query_heads(tensor: int) -> None:
-    (plain,), (early,) = (replica_stages(LLAMA, tensor=tensor, early_attention=each) for each in (False, True))
+def test_some_decode_kernels_have_a_curve_by_sequences_times_query_heads(tensor: int, name: str) -> None:
+    (plain,), (early,) = (replica_stages(LLAMA, tensor=tensor, decoded_by=each) for each in ("", name))
     batch = Batch(tokens=16, logits=16, decode_context_tokens=16e3, decode_sequences=16)
     for (_, one), (_, other) in zip(operators_of(plain), operators_of(early), strict=True):
         before, after = (kernel_of(op, batch, Precision()) for op in (one, other))
         if one.kind is OperatorKind.DECODE_ATTENTION:
-            assert after == before._replace(role="paged_attention", rows=16 * LLAMA.num_attention_heads / tensor)
+            assert after == before._replace(role=name, rows=16 * LLAMA.num_attention_heads / tensor)
         else:
             assert after == before
 
