@@ -244,8 +244,6 @@ class ServingJob(ServingMemory):
         if pool.encoder is not None and isinstance(scheduler, ImagesInPrompts):
             scheduler.encode_with(pool.encoder.engine(self.requests, team, executor.probes))
         scheduler.reserves_prompts = bool(self.settings.scheduler_reserve_full_isl)
-        host_speed = self.cluster.spec.host_speed
-        of_a_sequence_s = self.engine.of_a_sequence(self.settings.stream_interval)
         intake: Intake | None = tiers.intake if tiers else None
         if intake is None and not pool.only_decodes:
             intake = self._first(each.intake(pool, beside) for each in self.variants)
@@ -258,7 +256,7 @@ class ServingJob(ServingMemory):
             team,
             executor.env,
             executor.probes,
-            host=HostCosts(self.step_overhead_s / host_speed, of_a_sequence_s / host_speed),
+            host=HostCosts(self.host.step_s, self.host.sequence_s),
             rank=rank,
             max_context_tokens=self.max_context_tokens,
             decode_tokens=self.pools[-1].engine_blocks * self.settings.block_size,

@@ -10,6 +10,7 @@ from simsys.build.cluster import Cluster
 from simsys.build.contexts import Contexts, at_lengths, requests_of
 from simsys.build.encoder_setup import with_placed_tower
 from simsys.build.expert_setup import ExpertSetup
+from simsys.build.host_times import HostTimes
 from simsys.build.images import with_image_tokens
 from simsys.build.replayed_steps import ReplayedSteps, replayed_steps
 from simsys.build.resolved_serving import ResolvedServing
@@ -267,24 +268,13 @@ class ServingSetup:
     @property
     def launches(self) -> Launches:
         """The launch of passes on the GPU."""
-        graphs, speed = self.replayed, self.cluster.spec.host_speed
-        per_layer_s = (self.engine.launch_per_layer or 0.0) / speed
-        hand_over = self.engine.prompt_hand_over
-        return Launches(
-            per_layer_s,
-            graphs.decode_tokens,
-            graphs.prompt_tokens,
-            self.engine.per_prompt_layer or 0.0,
-            token_layer_s=self.hand_over_s / max(1, self.model.num_layers),
-            above_tokens=0.0 if hand_over is None else float(hand_over.above),
-            cached_token_s=(self.engine.per_cached_token or 0.0) / speed,
-        )
+        return self.host.launches(self.replayed, self.model.num_layers)
 
     @property
-    def hand_over_s(self) -> float:
-        """Time to hand one token of a long pass to all ranks other than the first (s)."""
-        hand_over, ranks = self.engine.prompt_hand_over, self.layout.tensor * self.layout.pipeline
-        return 0.0 if hand_over is None else hand_over.per_token * (ranks - 1) / self.cluster.spec.host_speed
+    def host(self) -> HostTimes:
+        """Times of the host of a replica."""
+        ranks, speed = self.layout.tensor * self.layout.pipeline, self.cluster.spec.host_speed
+        return HostTimes(self.engine, ranks, speed, self.settings.stream_interval)
 
     @property
     def replayed(self) -> ReplayedSteps:
@@ -297,11 +287,6 @@ class ServingSetup:
         """Time of a request to reach the scheduler (s)."""
         given = self.settings.api_overhead
         return self.engine.per_request if given is None else given
-
-    @property
-    def step_overhead_s(self) -> float:
-        """Host time of a step (s) on a host of the usual speed, without that of its sequences."""
-        return self.engine.of_a_step(self.layout.tensor * self.layout.pipeline)
 
     def api_server(self) -> ApiServer | None:
         """The processes that tokenise requests, before any arrives; None if they are no bottleneck."""

@@ -31,12 +31,12 @@ def serving_assumptions(job: ServingMemory) -> list[str]:
 
 def _engine(job: ServingMemory) -> Iterator[str]:
     engine = job.engine
-    spec, speed = job.cluster.spec, job.cluster.spec.host_speed
-    of_a_sequence_s = engine.of_a_sequence(job.settings.stream_interval)
+    host, spec = job.host, job.cluster.spec
     layer = "" if job.settings.passes else f"{_us(engine.per_layer * spec.kernel_gap)} per layer, "
+    tokens = f", {_us(host.cached_token_s)} per cached token" if host.cached_token_s else ""
     yield (
         f"engine profile {engine.name}: {layer}"
-        f"{_us(job.step_overhead_s / speed)} per step, {_us(of_a_sequence_s / speed)} per sequence per step"
+        f"{_us(host.step_s)} per step, {_us(host.sequence_s)} per sequence per step{tokens}"
         f"{', overlapped with the previous step' if job.settings.async_scheduling else ''}"
     )
     yield f"API: {job.api_s * 1e3:g} ms before a request reaches the scheduler, part of TTFT"
@@ -60,9 +60,9 @@ def _launching(job: ServingMemory) -> Iterator[str]:
         yield f"CUDA graphs for {what}{size}{pieces}; other steps are launched eagerly, {launch}"
     if job.launches.prompt_layer_s:
         yield f"passes with prompts: {_us(job.launches.prompt_layer_s)} more per dense layer"
-    if job.hand_over_s:
+    if job.host.hand_over_s:
         above = f"steps with more than {job.launches.above_tokens:g} prompt tokens"
-        yield f"{above}: {_us(job.hand_over_s)} per token to send them to all ranks"
+        yield f"{above}: {_us(job.host.hand_over_s)} per token to send them to all ranks"
     skew = job.engine.length_skew or 1.0
     yield f"decode attention over sequences of unequal length: {skew:g} x the time of equal lengths"
 

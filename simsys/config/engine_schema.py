@@ -224,7 +224,7 @@ class EngineProfile(Profile):
         return self.per_sequence + (self.per_output or 0.0) / stream_interval
 
     def decodes_by(self, release: str, gpu: GpuProfile, group: int) -> str:
-        """The kernels for decode attention, if they have a curve of their own; arguments as of `DecodeKernels.decode`."""
+        """The kernels for decode attention with a curve of their own, or none; arguments as of `DecodeKernels`."""
         return next((each.name for each in self.decode_kernels if each.decode(release, gpu, group)), "")
 
     def effort_of_experts(self, dtype: str) -> float:
