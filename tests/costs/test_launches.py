@@ -100,6 +100,21 @@ def test_handing_prompts_over_takes_of_each_token_of_long_passes() -> None:
         assert seconds(DECODE, slower) == seconds(DECODE, Launches())
 
 
+def test_the_host_needs_time_for_each_cached_token_of_sequences_that_decode() -> None:
+    slower = Launches(cached_token_s=1e-3)
+    assert seconds(DECODE, slower) - seconds(DECODE, Launches()) == pytest.approx(1e-3 * DECODE.decode_context_tokens)
+    assert seconds(PROMPT, slower) == seconds(PROMPT, Launches())
+    cost = PassCost(PLAN, TOY, Precision(), 1e-6, lambda kind, nbytes: 0.0, slower)
+    for batch in (DECODE, PROMPT, DECODE._replace(verified_pairs=40.0)):
+        by_segment = sum(repeat * sum(each.compute_s for each in times) for repeat, times in cost.by_segment(batch))
+        assert cost.seconds(batch)[0] == pytest.approx(by_segment, rel=1e-12)
+    grown = Batch(decode_context_tokens=4.0)
+    first_s, second_s = (cost.seconds(DECODE._replace(decode_context_tokens=c))[0] for c in (400, 404))
+    times = cost.times(DECODE, grown, 0.0)
+    assert times.elapsed(1) == pytest.approx(first_s)
+    assert times.elapsed(2) == pytest.approx(first_s + second_s)
+
+
 @pytest.mark.parametrize("batch", [DECODE, PROMPT], ids=["decode", "prompt"])
 def test_both_levels_launch_alike(batch: Batch) -> None:
     ends = []
