@@ -66,7 +66,8 @@ class Coefficient:
             )
         greatest = max(point[self.column] for point in self.points)
         return [
-            {**point, self.column: round(min(1.0, point[self.column] * value / greatest), 4)} for point in self.points
+            {**point, self.column: float(f"{min(1.0, point[self.column] * value / greatest):.4g}")}
+            for point in self.points
         ]
 
 
