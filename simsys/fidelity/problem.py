@@ -34,6 +34,8 @@ PULL = 0.05
 from the same coefficient of the profile that its profile extends."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
+MOST_LOST = 0.1
+"""Share of the rows that may lack a prediction at a point of the search."""
 FELT = 1e-4
 """A row depends on a coefficient if one `STEP` of it changes the prediction by this share."""
 NOISE = {"ttft_ms": 1.5}
@@ -109,10 +111,19 @@ class Problem:
         return overlay_with(self._base, [self.coefficients[place] for place in kept], values)
 
     def errors(self, places: Vector, counted: NDArray[np.bool_]) -> Vector:
-        """Return the logarithmic errors of the counted rows at a point; 0 for others."""
+        """Return the logarithmic errors of the counted rows at a point; 0 for others.
+
+        Raises:
+            UsageError: Few rows can be predicted there, so that no step away from the start would look better.
+        """
         found = np.zeros(len(self.cases))
         cases = [self.cases[row] for row in np.flatnonzero(counted)]
-        found[counted] = [log_error(each) for each in self._simulations.predict(cases, self.overlay(places))]
+        predictions = self._simulations.predict(cases, self.overlay(places))
+        lost = [each for each in predictions if each.predicted is None]
+        if len(lost) > MOST_LOST * len(predictions):
+            rows = f"{len(lost)} of {len(predictions)} rows"
+            raise UsageError(f"{rows} cannot be predicted with coefficients of the fit: {lost[0].reason}")
+        found[counted] = [log_error(each) for each in predictions]
         return found
 
     def renewed(self, slopes: Slopes, part: int) -> Slopes:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+import re
+from dataclasses import dataclass
 
-from simsys.fidelity.case import Case
+import numpy as np
+import pytest
+
+from simsys.errors import UsageError
+from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import coefficients_of
 from simsys.fidelity.problem import PULL, Problem, _pulls
 
@@ -57,3 +62,33 @@ def test_each_kind_of_row_has_one_that_is_measured() -> None:
     problem.cases = [row(number, precision, "1") for number, precision in enumerate(["fp8", "fp4", "fp8", "bf16"])]
     problem.read, problem._parts = [frozenset()] * 4, 3
     assert problem._part(0)[[0, 1, 3]].all()
+
+
+@dataclass
+class Losing:
+    """Simulations of which the first ones fail."""
+
+    failing: int
+
+    def predict(self, cases: list[Case], overlay: object) -> list[Prediction]:
+        return [
+            Prediction(case, reason="failed: efficiencies are above 0")
+            if place < self.failing
+            else Prediction(case, 2.0)
+            for place, case in enumerate(cases)
+        ]
+
+
+@pytest.mark.parametrize("failing", [0, 2, 3])
+def test_a_search_says_that_its_steps_lose_many_rows(failing: int) -> None:
+    problem = object.__new__(Problem)
+    problem.cases, problem.coefficients, problem._base = [row(number, "fp8", "1") for number in range(20)], [], {}
+    problem._simulations = Losing(failing)  # type: ignore[assignment]
+    everything = np.ones(20, bool)
+    if failing <= 2:
+        assert list(problem.errors(np.zeros(0), everything)).count(np.log(2.0)) == 20 - failing
+        return
+    with pytest.raises(
+        UsageError, match=re.escape("3 of 20 rows cannot be predicted with coefficients of the fit: failed")
+    ):
+        problem.errors(np.zeros(0), everything)
