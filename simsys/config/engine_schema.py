@@ -163,7 +163,8 @@ class EngineProfile(Profile):
             or the ``last`` ones, or those ``before_last``; left out, such numbers of stages are refused.
         length_skew: Time of decode attention for sequences of unequal length, divided by its time for equal lengths;
             left out, 1.
-        decode_kernels: Kernels for decode attention that have a curve of their own; the first entry that holds counts.
+        decode_kernels: Kernels for decode attention that have a curve of their own; the first entry that holds counts;
+            left out, none.
         gpu_memory_utilization: Share of device memory the stack may fill.
         activations_beside: Whether the activations of a server use the rest of the memory, beside that share; left
             out, they are part of it.
@@ -203,7 +204,7 @@ class EngineProfile(Profile):
     communication_share: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
     longer_stages: Literal["first", "last", "before_last"] | None = None
     length_skew: Annotated[float, Field(strict=True, ge=1, le=100)] | None = None
-    decode_kernels: tuple[DecodeKernels, ...] = ()
+    decode_kernels: Annotated[tuple[DecodeKernels, ...], Field(min_length=1)] | None = None
     gpu_memory_utilization: Fraction
     activations_beside: bool | None = None
     memory_context: NonNegativeBytes
@@ -225,7 +226,7 @@ class EngineProfile(Profile):
 
     def decodes_by(self, release: str, gpu: GpuProfile, group: int) -> str:
         """The kernels for decode attention with a curve of their own, or none; arguments as of `DecodeKernels`."""
-        return next((each.name for each in self.decode_kernels if each.decode(release, gpu, group)), "")
+        return next((each.name for each in self.decode_kernels or () if each.decode(release, gpu, group)), "")
 
     def effort_of_experts(self, dtype: str) -> float:
         """Time that products of experts which compute in a dtype take, over that of the GPU's profile."""

@@ -36,7 +36,7 @@ def analyze(*arguments: str) -> Result:
 def test_every_scenario_of_a_file_is_analyzed(file: Path) -> None:
     found = analyze(str(file))
     assert found.exit_code == 0
-    assert found.stdout.startswith("tiny: compute takes 66.")
+    assert found.stdout.startswith("tiny: compute takes 67.")
     assert "\n\n\nfull: compute takes" in found.stdout
 
 

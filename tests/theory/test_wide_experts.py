@@ -52,7 +52,7 @@ def test_products_by_deep_gemm(groups: int, rows: int, columns: int, inner: int,
     flop = 2.0 * groups * rows * columns * inner
     nbytes = groups * (columns * inner + rows * inner + 2.0 * rows * columns)
     seconds = max(rates.bounds(flop, nbytes, rows))
-    assert seconds == pytest.approx(flop / (teraflop_per_s * 1e12), rel=0.2)
+    assert seconds == pytest.approx(flop / (teraflop_per_s * 1e12), rel=0.25)
 
 
 @pytest.mark.parametrize(
