@@ -85,7 +85,7 @@ def test_a_plug_in_can_be_installed_and_its_tests_pass(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my-sched/tests"]
     tests = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert "3 passed" in tests.stdout, tests.stdout
+    assert "4 passed" in tests.stdout, tests.stdout
 
 
 def test_files_are_replaced_by_force_alone() -> None:
