@@ -133,6 +133,9 @@ def _parallelism(job: ServingMemory) -> Iterator[str]:
         yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {job.experts.load:.4g} x the mean"
     elif job.model.experts > 1 and job.attention_dp == 1:
         yield "experts: tokens are routed independently and evenly"
+    alike = job.experts.given.identical_sequences
+    if alike > 1:
+        yield f"identical sequences: {alike} use the same experts at the same time"
     padded = job.experts.given.padded_rows
     if padded > 1:
         yield f"products of experts: computed in multiples of {padded} rows for each expert, in steps of any size"

@@ -59,14 +59,14 @@ class DecodeKernels(FrozenModel):
     """Kernels by which some releases decode, and for which GPUs have a curve (`Efficiency`).
 
     Args:
-        name: Their curve: ``paged_attention``, the first kernels of PagedAttention, or ``masked_attention``. Both have
-            a block of threads for each sequence and query head.
+        name: Their curve: ``paged_attention``, the first kernels of PagedAttention, ``masked_attention``, or the
+            ``blocked_attention`` of DeepSpeed. All have a block of threads for each sequence and query head.
         platforms: The software platforms on which they decode.
         before: The first release that decodes otherwise; left out, none does.
         except_groups: Numbers of query heads per KV head for which the releases have other kernels.
     """
 
-    name: Literal["paged_attention", "masked_attention"]
+    name: Literal["paged_attention", "masked_attention", "blocked_attention"]
     platforms: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
     before: Release | None = None
     except_groups: tuple[Count, ...] = ()

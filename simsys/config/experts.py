@@ -57,6 +57,11 @@ class ExpertsConfig(FrozenModel):
         description="Rows of which products compute multiples for each expert, as DeepGEMM's contiguous layout (128) "
         "in vLLM 0.12; 1 without padding",
     )
+    identical_sequences: PositiveInt = Field(
+        default=1,
+        description="Sequences of a batch that repeat one prompt and, decoded greedily, one answer, so that they use "
+        "the same experts at the same time; 1 if requests differ",
+    )
 
     @model_validator(mode="after")
     def _one_popularity(self) -> Self:

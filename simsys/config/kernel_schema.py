@@ -54,9 +54,9 @@ class Efficiency(FrozenModel):
 
     `grouped_gemm` is the matrix products of experts, by the rows of each expert; left out, it equals `gemm`.
     `deep_gemm` is the same by DeepGEMM, for tokens that DeepEP delivers, in 8 bit with a scale for each block. It has
-    no `expert_effort` of the engine. Left out, these products are like others. `paged_attention` and
-    `masked_attention` are decode attention by the kernels of some releases (`DecodeKernels`), by sequences times query
-    heads; left out, they equal `decode_attention`. `norm`, `activation`, `update` and `buffers` are element-wise
+    no `expert_effort` of the engine. Left out, these products are like others. `paged_attention`, `masked_attention`
+    and `blocked_attention` are decode attention by the kernels of some releases (`DecodeKernels`), by sequences times
+    query heads; left out, they equal `decode_attention`. `norm`, `activation`, `update` and `buffers` are element-wise
     kernels that another limit than bandwidth may decide, such as arithmetic on a CPU: norms with their residual sums,
     activation functions, updates of weights by the optimizer, and copies between weights and communication buffers;
     left out, they equal `memory`.
@@ -70,6 +70,7 @@ class Efficiency(FrozenModel):
     decode_attention: Curves
     paged_attention: Curves | None = None
     masked_attention: Curves | None = None
+    blocked_attention: Curves | None = None
     memory: Curves
     norm: Curves | None = None
     activation: Curves | None = None

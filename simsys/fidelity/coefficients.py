@@ -125,6 +125,7 @@ FREE = (
     Free("gpu", "efficiency.paged_attention", 0.0005, 1.0, SERVING, column="compute"),
     Free("gpu", "efficiency.masked_attention", 0.0005, 1.0, SERVING, column="compute"),
     Free("gpu", "efficiency.masked_attention", 0.1, 1.0, SERVING, column="memory"),
+    Free("gpu", "efficiency.blocked_attention", 0.0005, 1.0, SERVING, column="compute"),
     Free("gpu", "efficiency.memory", 0.3, 1.0, RUNS, column="memory"),
     Free("gpu", "efficiency.conv", 0.1, 1.0, TRAINING, column="compute"),
     Free("gpu", "efficiency.grouped_gemm", 0.05, 1.0, RUNS, column="compute"),

@@ -32,6 +32,9 @@ MANY = 400
 PULL = 0.05
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
 from the same coefficient of the profile that its profile extends."""
+PULL_OF_SERVING = 0.5
+"""The same for coefficients on which no row of training depends, over `PULL`: curves of a source that is seen foretell
+its other curves, while each source of training is held out as a whole."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 MOST_LOST = 0.1
@@ -96,7 +99,8 @@ class Problem:
         if not fitted:
             raise UsageError("no coefficient can be fitted: the rows do not vary in anything that depends on one")
         self.coefficients, self.rows = [candidates[index] for index in fitted], [rows[index] for index in fitted]
-        self.start, self.pulls = places[fitted], _pulls(self.coefficients)
+        self.start = places[fitted]
+        self.pulls = _pulls(self.coefficients, _felt_in_training(self.cases, measured[:, fitted]))
         self.start_errors = np.array([log_error(each) for each in ready])
         """The errors at the start."""
         exponents = np.array([each.exponent for each in self.coefficients])
@@ -205,30 +209,41 @@ def _alike(one: Coefficient, other: Coefficient) -> bool:
     return one.start == other.start and one.points == other.points
 
 
-def _pulls(coefficients: Sequence[Coefficient]) -> Vector:
+def _felt_in_training(cases: Sequence[Case], measured: Vector) -> NDArray[np.bool_]:
+    """Return on which coefficients any row of training depends."""
+    training = np.array([case.family == "training" for case in cases])
+    felt: NDArray[np.bool_] = (measured[training] != 0.0).any(axis=0)
+    return felt
+
+
+def _pulls(coefficients: Sequence[Coefficient], trained: NDArray[np.bool_]) -> Vector:
     """Return the derivatives of the regularisation: how far each coefficient moves, less how far its parent does."""
-    found: Vector = PULL * np.eye(len(coefficients))
+    found: Vector = np.eye(len(coefficients))
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
-            found[place, parent] = -PULL
-    return found
+            found[place, parent] = -1.0
+    return np.where(trained, PULL, PULL_OF_SERVING * PULL)[:, None] * found
 
 
 def _weights(cases: Sequence[Case]) -> Vector:
     """Return the weights of rows.
 
-    The squared weights of one metric of a group add up to the square root of its number of settings, evenly divided
-    among these, over the square of `NOISE`.
+    The squared weights of serving are equal, but for `NOISE`. Elsewhere those of one metric of a group add up to the
+    square root of its number of settings, evenly divided among these. The squared weights of each family add up to the
+    same.
     """
     sizes = Counter((case.group, case.metric, case.setting) for case in cases)
     settings_of = Counter((group, metric) for group, metric, _ in sizes)
     squared = np.array(
         [
-            settings_of[case.group, case.metric] ** -0.5
-            / sizes[case.group, case.metric, case.setting]
-            / NOISE.get(case.metric, 1.0) ** 2
+            NOISE.get(case.metric, 1.0) ** -2
+            if case.family == "serving"
+            else settings_of[case.group, case.metric] ** -0.5 / sizes[case.group, case.metric, case.setting]
             for case in cases
         ]
     )
+    families = np.array([case.family for case in cases])
+    for family in set(families):
+        squared[families == family] /= np.sum(squared[families == family])
     weights: Vector = np.sqrt(squared / np.sum(squared))
     return weights

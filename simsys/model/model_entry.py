@@ -35,7 +35,7 @@ ENTRY_KEYS = (
     *(*INTEGER_KEYS, *LENGTH_KEYS, *AMOUNT_KEYS, *DERIVED_KEYS),
     *("aggregated_ops", "layers"),
 )
-SET_BY_SCENARIOS = ("scales", "frozen", "frozen_bytes", "by_deep_gemm", "decoded_by", "padding_tokens")
+SET_BY_SCENARIOS = ("scales", "frozen", "frozen_bytes", "by_deep_gemm", "decoded_by", "padding_tokens", "alike")
 """Fields of an operator that no entry has."""
 OPERATOR_KEYS = tuple(spec.name for spec in fields(Operator) if spec.name not in SET_BY_SCENARIOS)
 FEW_EXPERTS = (

@@ -97,6 +97,7 @@ class Operator:
         decoded_by: Kernels of decode attention for which devices may have a curve, named as in `Efficiency`; empty for
             others.
         padding_tokens: Tokens that each pass computes in addition, as padding of the rows of experts.
+        alike: Sequences of a pass with the same tokens, which use the same experts.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Operator:
     by_deep_gemm: bool = False
     decoded_by: str = ""
     padding_tokens: float = 0.0
+    alike: float = 1.0
 
     @property
     def launches_for(self) -> LaunchedFor | None:
@@ -235,7 +237,7 @@ class Operator:
     def _touched(self, tokens: float) -> float:
         """Return the share of the experts, or adapters, that any token uses."""
         chosen = min(1.0, self.experts_per_token * self.expert_load / (self.experts * self.adapters))
-        tokens *= self.expert_ranks
+        tokens = max(min(1.0, tokens), tokens / self.alike) * self.expert_ranks
         if self.experts == 1 or chosen == 1.0 or tokens == inf:
             return 1.0 - float((1.0 - chosen) ** tokens)
         other = POPULARITY * (1.0 - chosen) / chosen

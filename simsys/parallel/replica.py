@@ -22,11 +22,13 @@ class ExpertProducts(NamedTuple):
         effort: Time to compute, relative to the device's curve.
         by_deep_gemm: Whether DeepGEMM multiplies.
         padded_rows: Rows of which the kernels compute multiples for each expert, in steps of any size.
+        alike: Sequences of a pass with the same tokens, which use the same experts.
     """
 
     effort: float = 1.0
     by_deep_gemm: bool = False
     padded_rows: int = 1
+    alike: int = 1
 
     def of(self, operator: Operator) -> Operator:
         """A product of experts by these kernels.
@@ -40,6 +42,7 @@ class ExpertProducts(NamedTuple):
             effort=operator.effort * self.effort,
             by_deep_gemm=self.by_deep_gemm,
             padding_tokens=rows / operator.rows_per_token,
+            alike=float(self.alike),
         )
 
 

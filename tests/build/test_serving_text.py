@@ -78,6 +78,10 @@ DRAFT = {"draft_tokens": 3, "acceptance_rate": 0.5}
             "products of experts: computed in multiples of 128 rows for each expert",
         ),
         (
+            {"model": "Mixtral-8x7B", "parallelism": EP, "experts": {"identical_sequences": 16}},
+            "identical sequences: 16 use the same experts at the same time",
+        ),
+        (
             {"speculative": DRAFT},
             "3 tokens drafted at 0 us each, acceptance rate 0.5: 1.875 tokens per step on average",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import coefficients_of
-from simsys.fidelity.problem import PULL, Problem, _pulls
+from simsys.fidelity.problem import NOISE, PULL, PULL_OF_SERVING, Problem, _felt_in_training, _pulls, _weights
 
 OTHER, PARENT, CHILD = ("engine", "vllm"), ("engine", "megatron"), ("engine", "deepspeed")
 
@@ -19,11 +19,35 @@ OTHER, PARENT, CHILD = ("engine", "vllm"), ("engine", "megatron"), ("engine", "d
 def test_a_profile_is_held_near_the_one_that_it_extends() -> None:
     named = (OTHER, PARENT, CHILD)
     found = [each for each in coefficients_of(named) if each.path == ("per_layer",)]  # type: ignore[arg-type]
-    pulls = _pulls(found)
+    pulls = _pulls(found, np.ones(3, bool))
     place, parent = ([each.named for each in found].index(name) for name in (CHILD, PARENT))
     assert np.diag(pulls).tolist() == [PULL] * 3
     assert pulls[place, parent] == -PULL
     assert np.count_nonzero(pulls) == 4
+    served = _pulls(found, np.array([each.named != CHILD for each in found]))
+    assert served[place].tolist() == (PULL_OF_SERVING * pulls[place]).tolist()
+    assert np.delete(served, place, 0).tolist() == np.delete(pulls, place, 0).tolist()
+
+
+def test_coefficients_that_training_feels_are_held_as_strongly_as_ever() -> None:
+    cases = [row(0, "fp8", "1"), replace(row(1, "fp8", "1"), family="training")]
+    measured = np.array([[1.0, 2.0, 0.0], [0.0, 0.5, -1.0]])
+    assert _felt_in_training(cases, measured).tolist() == [False, True, True]
+
+
+def test_rows_of_serving_weigh_the_same_and_sources_of_training_by_their_settings() -> None:
+    serving = [row(number, "fp8", "1") for number in range(4)]
+    serving += [replace(row(4, "fp8", "1"), group="other"), replace(row(5, "fp8", "1"), metric="ttft_ms")]
+    training = [
+        replace(row(6 + number, "bf16", "1"), family="training", metric="iteration_s", group=group)
+        for number, group in enumerate(["few", "many", "many", "many"])
+    ]
+    squared = _weights([*serving, *training]) ** 2
+    assert squared[:6].sum() == pytest.approx(0.5)
+    assert squared[:5] == pytest.approx(np.full(5, squared[0]))
+    assert squared[5] == pytest.approx(squared[0] / NOISE["ttft_ms"] ** 2)
+    assert squared[6] == pytest.approx(squared[7:].sum()), "both sources have one setting"
+    assert squared[7:] == pytest.approx(np.full(3, squared[7]))
 
 
 def row(number: int, precision: str, tp: str, model: str = "m") -> Case:

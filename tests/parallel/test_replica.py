@@ -178,7 +178,7 @@ def test_unequal_lengths_slow_down_decode_attention_over_several_sequences() -> 
     assert with_length_skew(skewed, 1.0) is skewed
 
 
-@pytest.mark.parametrize("name", ["paged_attention", "masked_attention"])
+@pytest.mark.parametrize("name", ["paged_attention", "masked_attention", "blocked_attention"])
 @pytest.mark.parametrize("tensor", [1, 4])
 def test_some_decode_kernels_have_a_curve_by_sequences_times_query_heads(tensor: int, name: str) -> None:
     (plain,), (early,) = (replica_stages(LLAMA, tensor=tensor, decoded_by=each) for each in ("", name))
@@ -215,6 +215,23 @@ def test_padded_products_compute_whole_multiples_for_each_expert_in_steps_of_any
             assert all_rows.flop == pytest.approx(few.flop * rows / (tokens * one.rows_per_token))
             assert all_rows.rows == pytest.approx(rows / MIXTRAL.experts)
             assert all_rows.nbytes > few.nbytes
+
+
+def test_identical_sequences_read_the_experts_of_one_and_compute_the_rows_of_all() -> None:
+    (plain,), (alike,) = replica_stages(MIXTRAL), replica_stages(MIXTRAL, products=ExpertProducts(alike=16))
+    for (_, one), (_, other) in zip(operators_of(plain), operators_of(alike), strict=True):
+        single, sixteen, same = (
+            kernel_of(op, Batch(tokens=tokens, logits=tokens, decode_sequences=tokens), Precision())
+            for op, tokens in ((one, 1.0), (one, 16.0), (other, 16.0))
+        )
+        assert same.flop == sixteen.flop
+        if not one.grouped:
+            assert same == sixteen
+            continue
+        assert other.parameters_read(16.0) == one.parameters_read(1.0) < one.parameters_read(16.0)
+        assert other.parameters_read(0.5) == one.parameters_read(0.5), "a share of a token is no less than itself"
+        assert single.nbytes < same.nbytes < sixteen.nbytes
+        assert same.rows == pytest.approx(16.0), "each used expert has all sequences"
 
 
 def test_a_step_without_tokens_computes_no_padding() -> None:

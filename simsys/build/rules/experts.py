@@ -156,6 +156,9 @@ def _check_sizes(
     path = ("serving", "experts")
     if given.padded_rows > 1 and model.experts == 1:
         found.error((*path, "padded_rows"), f"padded_rows has no effect, as {model.name} has no experts; remove it")
+    if given.identical_sequences > 1 and model.experts == 1:
+        message = f"identical_sequences has no effect, as {model.name} has no experts; remove it"
+        found.error((*path, "identical_sequences"), message)
     if given.counts is not None and len(given.counts) != model.experts:
         found.error((*path, "counts"), f"{len(given.counts)} counts, but {model.name} has {model.experts} experts")
     for pool in pools:

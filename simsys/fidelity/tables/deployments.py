@@ -135,6 +135,7 @@ class Deployment(FrozenModel):
         name: Name of the publisher.
         source: Where the publisher says how runs were deployed.
         rows: Patterns by column that its rows match.
+        load_kind: The kind of load for which `settings` count.
         shortest: Smallest length of a prompt or an answer, over the nominal length.
         acceptance_rate: Probability that a drafted token is accepted if the tokens before it are.
         acceptance_source: Source of the rate.
@@ -146,6 +147,7 @@ class Deployment(FrozenModel):
     name: str
     source: str
     rows: dict[str, Pattern]
+    load_kind: Literal["concurrency", "static_batch"] = "concurrency"
     shortest: float = 1.0
     acceptance_rate: float = 1.0
     acceptance_source: str = ""
@@ -215,7 +217,7 @@ def deployment(row: Row) -> dict[str, Any]:
     if left_out is not None:
         raise Unsupported(left_out.reason)
     matching = next(_matching(row), None)
-    if row.text("load_kind") != "concurrency" or matching is None:
+    if matching is None or row.text("load_kind") != matching[0].load_kind:
         return {}
     published, captured = matching
     users, drafted = row.whole("load_value"), published.drafted(row)
@@ -261,10 +263,16 @@ def _matching(row: Row) -> Iterator[tuple[Deployment, Mapping[str, str]]]:
             yield published, captured
 
 
+def _nested(name: str, value: int) -> tuple[str, Any]:
+    """Return the key of ``serving`` and the value of a setting, whose name may have a dot."""
+    outer, _, inner = name.partition(".")
+    return outer, {inner: value} if inner else value
+
+
 def _settings(published: Deployment, row: Row, amounts: _Amounts) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for rule in published.settings:
         if rule.hold(row):
-            own = rule.set | {name: amounts.value(amount) for name, amount in rule.tokens.items()}
+            own = rule.set | dict(_nested(name, amounts.value(amount)) for name, amount in rule.tokens.items())
             found = own | found
     return found

@@ -121,6 +121,10 @@ BAD += [
         "serving.experts.padded_rows: padded_rows has no effect, as Llama3-8B has no experts; remove it",
     ),
     (
+        {"model": {"name": "Llama3-8B"}, "serving": {"experts": {"identical_sequences": 4}}},
+        "identical_sequences: identical_sequences has no effect, as Llama3-8B has no experts; remove it",
+    ),
+    (
         {"serving": {"experts": {"popularity_exponent": 1.0}}, "parallelism": {"attention_dp": 8}},
         "serving.experts: the popularity of experts has no effect without ep_degree",
     ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from simsys.config.experts import ExpertsConfig
 from simsys.config.serving import ServingConfig
 from simsys.fidelity.case import Unsupported
 from simsys.fidelity.tables.deployments import (
@@ -279,8 +280,10 @@ def test_amounts_are_sums_rounded_up_and_the_largest_of_several() -> None:
 def test_every_setting_of_a_deployment_is_one_of_serving() -> None:
     known = facts(Deployments)
     named = {name for each in known.deployments for rule in each.settings for name in (*rule.set, *rule.tokens)}
-    assert named
-    assert named <= set(ServingConfig.model_fields)
+    inner = {name for name in named if "." in name}
+    assert inner == {"experts.identical_sequences"}
+    assert "identical_sequences" in ExpertsConfig.model_fields
+    assert named - inner <= set(ServingConfig.model_fields)
 
 
 def test_the_first_rule_that_sets_something_counts() -> None:
@@ -334,6 +337,15 @@ def test_vllm_0_12_pads_experts_in_blocks_of_fp8_on_hopper() -> None:
     assert known(**QWEN, notes=notes)["experts"] == {"padded_rows": 128}
     for other in ({"engine_version": "0.18.0"}, {"gpu": "B200-SXM-180GB"}, {"model": "qwen3-32b"}):
         assert "experts" not in known(**{**QWEN, **other}, notes=notes)
+
+
+def test_batches_of_one_prompt_use_the_same_experts() -> None:
+    batch = {"source": "LLM-Inference-Bench", "load_kind": "static_batch", "load_value": "32", "model": "mixtral-8x7b"}
+    assert known(**batch, engine="TensorRT-LLM") == {"experts": {"identical_sequences": 32}}
+    first_call = {"experts": {"identical_sequences": 32}, "api_overhead": "0.47 s"}
+    assert known(**batch, engine="Deepspeed-MII", tp="4") == first_call
+    assert not known(**batch, engine="vLLM"), "its prompts are drawn at random"
+    assert not known(**{**batch, "model": "llama2-7b"}, engine="TensorRT-LLM")
 
 
 @pytest.mark.parametrize(
