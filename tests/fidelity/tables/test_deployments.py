@@ -228,8 +228,8 @@ def test_sglang_polls_on_blackwell(cells: dict[str, str], interval: int | None) 
         {**TRT, "engine_version": "1.1.0rc2.post2", "notes": f"measured 2026-01-14; {INFERENCEX}"},
         {**SGLANG, "model": "qwen3.5-397b-a17b", "precision": "fp8", "tp": "4", "ep": "1"},
         {
-            **SGLANG,
-            **dict(gpu="B300-SXM-288GB", model="qwen3.5", precision="fp8", engine_version="0.5.9", tp="4", ep="1"),
+            **{**SGLANG, "gpu": "B300-SXM-288GB", "engine_version": "0.5.9"},
+            **{"model": "qwen3.5-397b-a17b", "precision": "fp8", "tp": "4", "ep": "1"},
         },
     ],
 )
