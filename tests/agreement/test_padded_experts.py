@@ -1,4 +1,4 @@
-"""Products of experts in whole multiples of rows: the same at both levels, and as slow for few tokens as for many."""
+"""Products of experts in whole multiples of rows, and of sequences that use the same experts, at both levels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from simsys.metrics.result import RunResult
 from simsys.simulation import simulate
 
 
-def served(lod: str, rows: int, *, users: int = 4, **parallelism: int) -> RunResult:
+def served(lod: str, rows: int, *, users: int = 4, identical: int = 1, **parallelism: int) -> RunResult:
     given: dict[str, Any] = {
         "simulation": {"lod": lod},
         "hardware": {"profile": "dgx-h200", "gpus_per_node": 4},
         "model": {"name": "Qwen3-235B-A22B"},
         "parallelism": parallelism,
-        "serving": {"engine": "vllm", "precision": "fp8_block", "experts": {"padded_rows": rows}},
+        "serving": {
+            **{"engine": "vllm", "precision": "fp8_block"},
+            "experts": {"padded_rows": rows, "identical_sequences": identical},
+        },
         "workload": {
             "arrivals": {"kind": "closed_loop", "concurrency": users},
             **{"prompt_tokens": 512, "output_tokens": 24, "num_requests": 2 * users},
@@ -40,3 +43,10 @@ def test_few_users_wait_as_long_for_a_token_as_many() -> None:
     )
     assert padded[1] / padded[0] < 0.8 * plain[1] / plain[0]
     assert padded[0] > 1.5 * plain[0]
+
+
+def test_identical_sequences_are_as_fast_at_both_levels_and_faster_than_different_ones() -> None:
+    different = served("medium", 1, users=16, tp_degree=4)
+    high, medium = (served(lod, 1, users=16, identical=16, tp_degree=4) for lod in ("high", "medium"))
+    assert medium.rows["finished_s"] == pytest.approx(high.rows["finished_s"], rel=1e-9)
+    assert float(medium.metrics["mean_tpot_ms"]) < 0.8 * float(different.metrics["mean_tpot_ms"])
