@@ -13,6 +13,8 @@ Figures: TypeAlias = Mapping[str, float]
 """Metrics of a run by name."""
 SMALLEST, LARGEST = 1e-12, 1e15
 """Range of measured values in any unit; a number outside is a mistake, and relative errors would not be finite."""
+POOLS = "pools"
+"""The tag ``deployment`` of cases whose prefill and decode have replicas of their own."""
 
 
 def measurable(value: float) -> bool:
@@ -74,7 +76,8 @@ class Case:
         metric: The measured quantity, such as ``iteration_s`` or ``tpot_ms``.
         unit: Its unit as in the table.
         measured: The value in that unit; NaN if the table has none.
-        tags: Properties by which summaries group cases: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …
+        tags: Properties by which summaries group cases: ``strategy``, ``gpu``, ``engine``, ``model``, ``quality`` …;
+            ``deployment`` is `POOLS` where prefill and decode have replicas of their own.
         fold: Cases of one fold are not divided between a fit and its test; the group by default.
         layouts: Equal for cases that differ only in their layout; empty if they are not ranked.
         run: The simulation that predicts it; None if it is not supported.

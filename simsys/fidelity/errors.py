@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from simsys.fidelity.case import Prediction
+from simsys.fidelity.case import POOLS, Prediction
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,10 @@ def by_tag(predictions: Sequence[Prediction], tag: str) -> dict[str, Errors]:
 
 
 def tag_of(prediction: Prediction, tag: str) -> str:
-    """Return a tag of a case, its group or its metric; empty if it has no such tag."""
+    """Return a tag of a case, its group or its metric, of pools apart; empty if it has no such tag."""
     case = prediction.case
-    return {"group": case.group, "metric": case.metric}.get(tag) or case.tags.get(tag, "")
+    metric = f"{case.metric}, {POOLS}" if case.tags.get("deployment") == POOLS else case.metric
+    return {"group": case.group, "metric": metric}.get(tag) or case.tags.get(tag, "")
 
 
 def unsupported(predictions: Sequence[Prediction]) -> dict[str, int]:

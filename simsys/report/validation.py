@@ -21,7 +21,7 @@ from simsys.report.text import WIDTH, number, percent, wrap
 
 TAGS = {
     "training": ("arch", "quality", "group", "strategy", "gpu"),
-    "serving": ("metric", "group", "engine", "gpu"),
+    "serving": ("metric", "load_kind", "group", "engine", "gpu"),
     "collectives": ("group", "collective", "size"),
 }
 """Tags by which errors of each kind of measurement are grouped."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
-from simsys.fidelity.case import Case, Unsupported
+from simsys.fidelity.case import POOLS, Case, Unsupported
 from simsys.fidelity.scenario_run import ScenarioRun
 from simsys.fidelity.tables.deployments import corrected, deployment, lengths, requests_of
 from simsys.fidelity.tables.model_names import database_name, served_name
@@ -81,7 +81,7 @@ def _case(row: Row) -> Case:
         metric=metric,
         unit=METRICS.get(metric, "1/s"),
         measured=measured,
-        tags={name: row.text(name) for name in _TAGS},
+        tags={name: row.text(name) for name in _TAGS} | ({"deployment": POOLS} if is_disaggregated(row) else {}),
         fold=f"{row.text('source_key')}:{model}:{curve}",
         run=run,
         figure=figure.name,
