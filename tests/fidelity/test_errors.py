@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simsys.fidelity.case import Case, Prediction
+from simsys.fidelity.case import POOLS, Case, Prediction
 from simsys.fidelity.errors import by_tag, errors_of, unsupported
 
 
@@ -50,3 +50,11 @@ def test_parts_come_by_size_and_leave_out_what_says_nothing() -> None:
 def test_the_error_of_what_is_not_predicted_does_not_exist() -> None:
     with pytest.raises(TypeError, match="not predicted"):
         _ = prediction("a", None).error
+
+
+def test_metrics_of_pools_are_apart() -> None:
+    rows = [prediction("a", 11.0), prediction("a", 15.0, deployment=POOLS), prediction("b", 13.0, deployment=POOLS)]
+    parts = by_tag(rows, "metric")
+    assert {name: errors.rows for name, errors in parts.items()} == {"iteration_s": 1, "iteration_s, pools": 2}
+    assert parts["iteration_s, pools"].balanced_mape == pytest.approx(0.4)
+    assert list(by_tag(rows, "deployment")) == [POOLS]
