@@ -19,7 +19,7 @@ USUAL_S = 0.1
 VERY_SHORT_S = 0.03
 """Expected processor time (s) below which simulations cost so little that twice as many runs are sampled."""
 LONGEST_S = {"training": 1.0}
-USUAL_LONGEST_S = 0.3
+USUAL_LONGEST_S = 1.0
 """Expected processor time (s) above which a run is not sampled."""
 
 
@@ -46,7 +46,7 @@ def sample(cases: Sequence[Case], of_hundred: int, simulations: Simulations) -> 
     for (family, *_, load), runs in groups.items():
         more = MORE.get(family, 1) * (MORE_BATCHES if load == "static_batch" else 1)
         count = min(len(runs), max(FEWEST_RUNS, ceil(more * of_hundred * sqrt(len(runs) / 100.0))))
-        if sum(cpu_s[run] < VERY_SHORT_S for run in runs) >= 2 * count:
+        if sum(0.0 < cpu_s[run] < VERY_SHORT_S for run in runs) >= 2 * count:
             count *= 2
         for run in _chosen(list(runs), count, family, cpu_s):
             chosen += runs[run]
@@ -60,9 +60,10 @@ def not_looked_at(cases: Sequence[Case], of_hundred: int, simulations: Simulatio
 
 
 def _chosen(runs: Sequence[Run], count: int, family: str, cpu_s: Mapping[Run, float]) -> list[Run]:
-    """Return some runs of one group."""
-    short = [run for run in runs if cpu_s[run] < SHORT_S.get(family, USUAL_S)]
+    """Return some runs of one group; runs without an expected time cannot be simulated, and come last."""
+    short = [run for run in runs if 0.0 < cpu_s[run] < SHORT_S.get(family, USUAL_S)]
     if len(short) >= count:
         return [short[index * len(short) // count] for index in range(count)]
     longest_s = LONGEST_S.get(family, USUAL_LONGEST_S)
-    return sorted((run for run in runs if cpu_s[run] < longest_s), key=cpu_s.__getitem__)[:count]
+    possible = [run for run in runs if cpu_s[run] < longest_s]
+    return sorted(possible, key=lambda run: (not cpu_s[run], cpu_s[run]))[:count]

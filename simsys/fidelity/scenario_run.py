@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from simsys.build.cluster import Cluster, build_cluster
 from simsys.build.job import Job, assemble
 from simsys.build.rules.findings import Findings, unlocated
+from simsys.build.serving import ServingJob
 from simsys.check.effort import cpu_parts
 from simsys.config.experiment import SimulationConfig
 from simsys.errors import ConfigError, InfeasibleError, SimsysError, UsageError
@@ -67,9 +68,12 @@ class ScenarioRun:
         return cluster if self.memory_limit else cluster.without_memory_limit()
 
     def expected_cpu_s(self) -> float:
-        """Return the approximate processor time (`simsys.check.effort`); 0 of a scenario that cannot be built."""
+        """Return the approximate processor time (`simsys.check.effort`); 0 if it cannot be built, or does not fit."""
         try:
-            return ordered_sum(cpu_parts(self.job()).values())
+            job = self.job()
+            if isinstance(job, ServingJob) and not all(pool.num_blocks for pool in job.pools):
+                return 0.0
+            return ordered_sum(cpu_parts(job).values())
         except (ValidationError, SimsysError):
             return 0.0
 
