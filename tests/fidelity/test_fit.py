@@ -207,6 +207,21 @@ def test_a_scenario_that_breaks_a_rule_is_not_predicted() -> None:
     assert obeys.job().engine.name == "pytorch"
 
 
+def test_a_server_that_does_not_fit_has_no_expected_time() -> None:
+    """So that no calibration samples it for its short simulation."""
+    served = {
+        "hardware": {"profile": "dgx-h100"},
+        "model": {"name": "Llama3-70B"},
+        "serving": {"engine": "vllm"},
+        "workload": {"arrivals": {"kind": "all_at_once"}, "prompt_tokens": 8, "output_tokens": 8, "num_requests": 1},
+    }
+    one, eight = (ScenarioRun.of({**served, "parallelism": {"tp_degree": tensor}}) for tensor in (1, 8))
+    assert one.expected_cpu_s() == 0.0
+    assert eight.expected_cpu_s() > 0.0
+    with pytest.raises(Unsupported, match="does not fit"):
+        one.figures()
+
+
 def test_too_few_rows_or_nothing_that_varies_cannot_be_fitted() -> None:
     with Simulations() as simulations:
         with pytest.raises(UsageError, match="at least 4 rows that can be predicted, not 2"):

@@ -72,3 +72,11 @@ def test_held_out_rows_are_those_that_a_fit_does_not_look_at() -> None:
     with Simulations() as simulations:
         held_out = [case.id for case in not_looked_at(table, 10, simulations)]
     assert sorted([*held_out, *chosen(table, 10)]) == sorted(case.id for case in table)
+
+
+def test_runs_without_an_expected_time_come_last() -> None:
+    """They cannot be simulated, so a sample of them would be no sample."""
+    lost = [replace(case, id=f"lost{case.id}", run=Timed(100 + place)) for place, case in enumerate(of("a", 40))]
+    slow = [replace(case, run=Timed(200 + place, 0.5 + place / 100)) for place, case in enumerate(of("a", 10))]
+    assert chosen(lost + slow, 10) == [f"a{number}x" for number in range(8)]
+    assert len(chosen(lost, 10)) == 7, "but there is nothing else"
