@@ -80,11 +80,8 @@ class ExpertSetup:
             engine: The engine, which has other kernels otherwise.
             device: Their GPU.
         """
-        blocks, padded, alike = (
-            precision.compute == "fp8_block",
-            self.given.padded_rows,
-            self.given.identical_sequences,
-        )
+        blocks, given = precision.compute == "fp8_block", self.given
+        padded, alike = given.padded_rows, given.identical_sequences
         if (self.kernel is not None or padded > 1) and blocks and "deep_gemm" in device.curves:
             return ExpertProducts(by_deep_gemm=True, padded_rows=padded, alike=alike)
         return ExpertProducts(engine.effort_of_experts(precision.compute), padded_rows=padded, alike=alike)

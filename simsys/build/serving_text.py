@@ -131,9 +131,9 @@ def _parallelism(job: ServingMemory) -> Iterator[str]:
     if given.ep_degree > 1 and job.attention_dp == 1:
         how = "tokens sent by all-to-all" if given.sequence_parallel else "results summed by all-reduce"
         yield f"experts: divided among {given.ep_degree} ranks, {how}; busiest rank {job.experts.load:.4g} x the mean"
-    elif job.model.experts > 1 and job.attention_dp == 1:
-        yield "experts: tokens are routed independently and evenly"
     alike = job.experts.given.identical_sequences
+    if alike == 1 and given.ep_degree == job.attention_dp == 1 and job.model.experts > 1:
+        yield "experts: tokens are routed independently and evenly"
     if alike > 1:
         yield f"identical sequences: {alike} use the same experts at the same time"
     padded = job.experts.given.padded_rows

@@ -32,9 +32,9 @@ MANY = 400
 PULL = 0.05
 """Regularisation: the error in all rows that weighs as much as moving a coefficient over its whole range, or that far
 from the same coefficient of the profile that its profile extends."""
-PULL_OF_SERVING = 0.5
-"""The same for coefficients on which no row of training depends, over `PULL`: curves of a source that is seen foretell
-its other curves, while each source of training is held out as a whole."""
+PULL_WITHOUT_TRAINING = 0.5
+"""The same for coefficients on which no row of training depends, over `PULL`. Sources of training are held out as a
+whole; of serving and collectives, single curves and systems, which others of their source foretell."""
 FEWEST_ROWS = 4
 """A coefficient on which fewer rows depend is not fitted; it is as in the profile that its profile extends."""
 MOST_LOST = 0.1
@@ -222,7 +222,7 @@ def _pulls(coefficients: Sequence[Coefficient], trained: NDArray[np.bool_]) -> V
     for place, parent in enumerate(parents_of(coefficients)):
         if parent is not None:
             found[place, parent] = -1.0
-    return np.where(trained, PULL, PULL_OF_SERVING * PULL)[:, None] * found
+    return np.where(trained, PULL, PULL_WITHOUT_TRAINING * PULL)[:, None] * found
 
 
 def _weights(cases: Sequence[Case]) -> Vector:

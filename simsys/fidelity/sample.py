@@ -18,8 +18,7 @@ USUAL_S = 0.1
 """Expected processor time (s) of a simulation below which a run is preferred, by family."""
 VERY_SHORT_S = 0.03
 """Expected processor time (s) below which simulations cost so little that twice as many runs are sampled."""
-LONGEST_S = {"training": 1.0}
-USUAL_LONGEST_S = 1.0
+LONGEST_S = 1.0
 """Expected processor time (s) above which a run is not sampled."""
 
 
@@ -64,6 +63,5 @@ def _chosen(runs: Sequence[Run], count: int, family: str, cpu_s: Mapping[Run, fl
     short = [run for run in runs if 0.0 < cpu_s[run] < SHORT_S.get(family, USUAL_S)]
     if len(short) >= count:
         return [short[index * len(short) // count] for index in range(count)]
-    longest_s = LONGEST_S.get(family, USUAL_LONGEST_S)
-    possible = [run for run in runs if cpu_s[run] < longest_s]
+    possible = [run for run in runs if cpu_s[run] < LONGEST_S]
     return sorted(possible, key=lambda run: (not cpu_s[run], cpu_s[run]))[:count]

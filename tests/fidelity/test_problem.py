@@ -11,7 +11,7 @@ import pytest
 from simsys.errors import UsageError
 from simsys.fidelity.case import Case, Prediction
 from simsys.fidelity.coefficients import coefficients_of
-from simsys.fidelity.problem import NOISE, PULL, PULL_OF_SERVING, Problem, _felt_in_training, _pulls, _weights
+from simsys.fidelity.problem import NOISE, PULL, PULL_WITHOUT_TRAINING, Problem, _felt_in_training, _pulls, _weights
 
 OTHER, PARENT, CHILD = ("engine", "vllm"), ("engine", "megatron"), ("engine", "deepspeed")
 
@@ -25,7 +25,7 @@ def test_a_profile_is_held_near_the_one_that_it_extends() -> None:
     assert pulls[place, parent] == -PULL
     assert np.count_nonzero(pulls) == 4
     served = _pulls(found, np.array([each.named != CHILD for each in found]))
-    assert served[place].tolist() == (PULL_OF_SERVING * pulls[place]).tolist()
+    assert served[place].tolist() == (PULL_WITHOUT_TRAINING * pulls[place]).tolist()
     assert np.delete(served, place, 0).tolist() == np.delete(pulls, place, 0).tolist()
 
 
